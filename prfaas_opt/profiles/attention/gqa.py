@@ -1,0 +1,42 @@
+"""Grouped-query attention (multi-head and multi-query are its ends), full or over a sliding window."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from prfaas_opt.profiles.attention import AttentionFamily, KvElements
+
+
+@dataclass(frozen=True)
+class GroupedQueryAttention:
+    """``kv_heads * (head_dim_k + head_dim_v)`` elements a token, for every token of the prompt.
+
+    >>> GroupedQueryAttention(kv_heads=8, head_dim_k=128, head_dim_v=128).kv_elements().per_token
+    2048
+    """
+
+    kv_heads: int
+    head_dim_k: int
+    head_dim_v: int
+
+    def kv_elements(self) -> KvElements:
+        """The layer's cache, in elements."""
+        return KvElements(per_token=self.kv_heads * (self.head_dim_k + self.head_dim_v))
+
+
+@dataclass(frozen=True)
+class SlidingWindowAttention:
+    """As grouped-query attention, for the last ``window_tokens`` tokens at most."""
+
+    kv_heads: int
+    head_dim_k: int
+    head_dim_v: int
+    window_tokens: int
+
+    def kv_elements(self) -> KvElements:
+        """The layer's cache, in elements."""
+        per_token = self.kv_heads * (self.head_dim_k + self.head_dim_v)
+        return KvElements(per_token=per_token, window_tokens=self.window_tokens)
+
+
+FAMILIES: dict[str, type[AttentionFamily]] = {"gqa": GroupedQueryAttention, "swa": SlidingWindowAttention}

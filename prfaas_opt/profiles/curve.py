@@ -1,0 +1,245 @@
+"""Curves over prompt length: prefill latency in seconds, KVCache size in bytes.
+
+A curve is, on each of its pieces, a sum of powers ``c * l**e``. Tables joined by straight lines in log-log space
+(one term), tables joined straight in length (two) and quadratic formulas (three) all have this form, products
+and ratios of them too; and the mean of a power over the usual length distributions has a closed form. So every
+expectation in this package is exact, and the sign changes of any combination of curves can be isolated.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, overload
+
+from prfaas_opt.numerics import Term, evaluate_terms, sign_changes
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Piece:
+    """``sum(c * l**e)`` for lengths in ``(low, high]``, in tokens."""
+
+    low: float
+    high: float
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Curve:
+    """A function of prompt length, defined on ``(0, upper]`` tokens.
+
+    Attributes:
+        pieces: contiguous, from 0 upwards.
+        measured_low_tokens: where the data start; below it the curve is assumed.
+        measured_high_tokens: where the data end; beyond it, up to ``upper``, a stated extrapolation.
+    """
+
+    pieces: tuple[Piece, ...]
+    measured_low_tokens: float
+    measured_high_tokens: float
+
+    @property
+    def upper(self) -> float:
+        """The longest length the curve is defined at, in tokens."""
+        return self.pieces[-1].high
+
+    @cached_property
+    def _highs(self) -> list[float]:
+        return [piece.high for piece in self.pieces]
+
+    @overload
+    def __call__(self, lengths: float) -> float: ...
+    @overload
+    def __call__(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]: ...
+
+    def __call__(self, lengths: float | NDArray[np.float64]) -> float | NDArray[np.float64]:
+        """The curve's value at a length or an array of lengths, in tokens.
+
+        Raises:
+            ValueError: a length is not in ``(0, upper]``.
+        """
+        if not isinstance(lengths, int | float):
+            return self._evaluate_array(lengths)
+        if not 0 < lengths <= self.upper:
+            raise ValueError(f"length {lengths:,.0f} is outside the curve's range, 1 to {self.upper:,.0f} tokens")
+        return evaluate_terms(self.pieces[bisect.bisect_left(self._highs, lengths)].terms, lengths)
+
+    def _evaluate_array(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        if lengths.size and not (lengths.min() > 0 and lengths.max() <= self.upper):
+            raise ValueError(f"lengths outside the curve's range, 1 to {self.upper:,.0f} tokens")
+        import numpy as np
+
+        if not (lengths[1:] >= lengths[:-1]).all():
+            order = np.argsort(lengths)
+            values = np.empty(lengths.shape)
+            values[order] = self._evaluate_array(lengths[order])
+            return values
+        ends = np.searchsorted(lengths, self._highs, side="right").tolist()
+        stretches = []
+        for piece, start, end in zip(self.pieces, [0, *ends], ends, strict=False):
+            x = lengths[start:end]
+            stretch = np.zeros(len(x))
+            for coefficient, exponent in piece.terms:
+                stretch += coefficient * (x if exponent == 1.0 else x**exponent if exponent else 1.0)
+            stretches.append(stretch)
+        return np.concatenate(stretches)
+
+    def scaled(self, factor: float) -> Curve:
+        """The curve times a positive factor.
+
+        >>> table_curve([1, 2], [3.0, 4.0], linear).scaled(2.0)(1)
+        6.0
+        """
+        pieces = tuple(
+            Piece(piece.low, piece.high, tuple((factor * c, e) for c, e in piece.terms)) for piece in self.pieces
+        )
+        return Curve(pieces, self.measured_low_tokens, self.measured_high_tokens)
+
+    @cached_property
+    def slope_sign_changes(self) -> list[float]:
+        """Lengths inside pieces where the curve turns from rising to falling or back."""
+        return [
+            x
+            for piece in self.pieces
+            for x in sign_changes([(c * e, e - 1) for c, e in piece.terms if e], max(piece.low, 1e-9), piece.high)
+        ]
+
+    def falls_between(self, low: float, high: float) -> tuple[float, float] | None:
+        """The first stretch inside ``[low, high]`` where the curve falls, or None if it never does."""
+        inner = [x for x in [*self._highs, *self.slope_sign_changes] if low < x < high]
+        points = sorted({low, *inner, high})
+        for a, b in itertools.pairwise(points):
+            if self(b) < self(a) * (1 - 1e-12):
+                return a, b
+        return None
+
+
+def log_log(lengths: Sequence[float], values: Sequence[float]) -> tuple[Piece, ...]:
+    """Points joined by straight lines in log-log space: a power law between neighbours.
+
+    >>> curve = table_curve([1024, 8192], [0.44, 0.72], log_log)
+    >>> round(curve(math.sqrt(1024 * 8192)), 6) == round(math.sqrt(0.44 * 0.72), 6)
+    True
+    """
+    pieces = []
+    for x0, x1, y0, y1 in zip(lengths, lengths[1:], values, values[1:], strict=False):
+        exponent = math.log(y1 / y0) / math.log(x1 / x0)
+        pieces.append(Piece(x0, x1, ((y0 / x0**exponent, exponent),)))
+    return tuple(pieces)
+
+
+def linear(lengths: Sequence[float], values: Sequence[float]) -> tuple[Piece, ...]:
+    """Points joined straight in length."""
+    pieces = []
+    for x0, x1, y0, y1 in zip(lengths, lengths[1:], values, values[1:], strict=False):
+        slope = (y1 - y0) / (x1 - x0)
+        pieces.append(Piece(x0, x1, ((y0 - slope * x0, 0.0), (slope, 1.0))))
+    return tuple(pieces)
+
+
+INTERPOLATIONS: dict[str, Callable[[Sequence[float], Sequence[float]], tuple[Piece, ...]]] = {
+    "log-log": log_log,
+    "linear": linear,
+}
+
+
+def _hold_first_value(pieces: tuple[Piece, ...]) -> tuple[Term, ...]:
+    return ((evaluate_terms(pieces[0].terms, pieces[0].low), 0.0),)
+
+
+def _keep_first_slope(pieces: tuple[Piece, ...]) -> tuple[Term, ...]:
+    """The straight line through the ends of the first piece."""
+    first = pieces[0]
+    ends = [evaluate_terms(first.terms, x) for x in (first.low, first.high)]
+    return linear([first.low, first.high], ends)[0].terms
+
+
+BELOW_RANGE = {"latency": _hold_first_value, "size": _keep_first_slope}
+
+
+def table_curve(
+    lengths: Sequence[float],
+    values: Sequence[float],
+    interpolation: Callable[[Sequence[float], Sequence[float]], tuple[Piece, ...]],
+    quantity: str = "latency",
+    extrapolate_to_tokens: float | None = None,
+) -> Curve:
+    """A curve through measured points.
+
+    Args:
+        lengths: ascending, in tokens, at least two.
+        values: positive, one a length.
+        interpolation: one of ``INTERPOLATIONS``.
+        quantity: ``"latency"`` holds the first value below the first length, ``"size"`` keeps the first
+            segment's slope.
+        extrapolate_to_tokens: continue the last piece's law to this length; None ends at the last point.
+
+    >>> size = table_curve([1024, 8192], [2000.0, 9168.0], linear, "size")
+    >>> size(512), size.measured_low_tokens
+    (1488.0, 1024)
+    """
+    return piecewise_curve(interpolation(lengths, values), quantity, extrapolate_to_tokens)
+
+
+def piecewise_curve(pieces: tuple[Piece, ...], quantity: str, extrapolate_to_tokens: float | None = None) -> Curve:
+    """A curve from the pieces of its measured range, completed below it and, if asked, above."""
+    first, last = pieces[0], pieces[-1]
+    below = (Piece(0.0, first.low, BELOW_RANGE[quantity](pieces)),) if first.low > 0 else ()
+    above = (
+        (Piece(last.high, extrapolate_to_tokens, last.terms),)
+        if extrapolate_to_tokens is not None and extrapolate_to_tokens > last.high
+        else ()
+    )
+    return Curve((*below, *pieces, *above), first.low, last.high)
+
+
+def merged_breaks(curves: Sequence[Curve], low: float, high: float) -> list[float]:
+    """``low``, ``high`` and every break of the curves between them, ascending."""
+    inner = {piece.high for curve in curves for piece in curve.pieces if low < piece.high < high}
+    return sorted({low, high, *inner})
+
+
+def terms_at(curve: Curve, length: float) -> tuple[Term, ...]:
+    """The terms of the piece that holds a length, in tokens."""
+    return curve.pieces[bisect.bisect_left(curve._highs, length)].terms
+
+
+def scaled_by_ratio(base: Curve, numerator: Curve, denominator: Curve) -> Curve:
+    """``base * numerator / denominator`` at every length: a curve carried to other hardware by a known ratio.
+
+    Raises:
+        ValueError: a piece of the denominator has several terms, so that the ratio is no sum of powers.
+
+    >>> base = table_curve([100, 1000], [1.0, 2.0], log_log)
+    >>> slow = table_curve([100, 1000], [3.0, 6.0], linear)
+    >>> fast = table_curve([100, 1000], [1.0, 3.0], log_log)
+    >>> round(scaled_by_ratio(base, slow, fast)(1000), 9)
+    4.0
+    """
+    curves = (base, numerator, denominator)
+    breaks = merged_breaks(curves, 0.0, min(curve.upper for curve in curves))
+    pieces = []
+    for low, high in itertools.pairwise(breaks):
+        divisor = terms_at(denominator, high)
+        if len(divisor) != 1:
+            raise ValueError("the curve divided by must be a log-log table")
+        ((d_coefficient, d_exponent),) = divisor
+        terms = tuple(
+            (a * b / d_coefficient, ea + eb - d_exponent)
+            for a, ea in terms_at(base, high)
+            for b, eb in terms_at(numerator, high)
+        )
+        pieces.append(Piece(low, high, terms))
+    return Curve(
+        tuple(pieces),
+        max(curve.measured_low_tokens for curve in curves),
+        min(curve.measured_high_tokens for curve in curves),
+    )

@@ -1,0 +1,74 @@
+"""A model: what it costs to prefill, to move and to decode, per hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from prfaas_opt.profiles.curve import Curve
+    from prfaas_opt.profiles.decode import DecodeProfile
+
+PROVENANCE_KINDS = ("measured", "paper", "derived", "assumed")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a figure comes from: its kind (``PROVENANCE_KINDS``) and its source in words."""
+
+    kind: str
+    source: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.kind}, {self.source}" if self.source else self.kind
+
+
+@dataclass(frozen=True)
+class Profile:
+    """A model on an instance of one kind of hardware.
+
+    Attributes:
+        hardware: accelerator name, for example H200.
+        gpus_per_instance: GPUs that one instance takes.
+        engine: serving engine and version, or empty.
+        prefill_s: prefill seconds by uncached prompt length.
+        kv_bytes: KVCache bytes by prompt length.
+        decode: step time by batch; None on hardware that was never measured decoding.
+        provenance: of "prefill", "kv_cache" and "decode".
+    """
+
+    hardware: str
+    gpus_per_instance: int
+    engine: str
+    prefill_s: Curve
+    kv_bytes: Curve
+    decode: DecodeProfile | None
+    provenance: Mapping[str, Provenance]
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model and its profiles, one a hardware.
+
+    Attributes:
+        name: as scenarios name it.
+        description: one line for people.
+        profiles: one for each hardware.
+        warnings: what a reader of its figures should know, for example a latency that falls.
+    """
+
+    name: str
+    description: str
+    profiles: tuple[Profile, ...]
+    warnings: tuple[str, ...] = field(default=())
+
+    def profile(self, hardware: str) -> Profile | None:
+        """The profile for a hardware name, in any case; None if there is none."""
+        wanted = hardware.casefold()
+        return next((p for p in self.profiles if p.hardware.casefold() == wanted), None)
+
+    @property
+    def hardware(self) -> tuple[str, ...]:
+        """The hardware names it has profiles for."""
+        return tuple(profile.hardware for profile in self.profiles)
