@@ -1,0 +1,245 @@
+"""Proof of optimality by weak duality, without a solver.
+
+For a split with N_p local prefill instances, any prices a (remote instance), p (local prefill instance) and b
+(link), all >= 0, bound every routing by length, thresholds or not:
+
+    Lambda <= (a*N_remote + p*N_p + b*B) / E[min(a*T_remote(L) + b*S(L), p*T_local(L))]
+
+and the decode limit bounds it too. The mean is exact: the sign changes of ``p*T_local - a*T_remote - b*S`` are
+isolated, not sampled. Where a threshold is optimal its own prices close the gap at once; where not, the bound is
+minimized over the prices.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prfaas_opt.numerics import bracketed_root, evaluate_terms, sign_changes
+from prfaas_opt.profiles.curve import merged_breaks, terms_at
+
+if TYPE_CHECKING:
+    from prfaas_opt.numerics import Term
+    from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
+    from prfaas_opt.planning.threshold import BestThreshold
+
+_ROUNDING = 1e-12
+"""Relative floating-point error of the sums; bounds are rounded up by it."""
+_CLOSED = 1e-9
+"""A bound this near to an attained throughput needs no better prices."""
+
+
+@dataclass(frozen=True)
+class Prices:
+    """What one unit of each right-hand side is worth, in requests/s, and the bound these prices prove.
+
+    Attributes:
+        bound_rps: no routing of this split carries more.
+        remote_rps: per usable remote instance.
+        local_rps: per usable local prefill instance.
+        decode_rps: per usable decode instance.
+        link_rps_per_byte_per_s: per usable byte/s of the link.
+    """
+
+    bound_rps: float
+    remote_rps: float = 0.0
+    local_rps: float = 0.0
+    decode_rps: float = 0.0
+    link_rps_per_byte_per_s: float = 0.0
+
+
+RoutedBand = tuple[float, float, bool]
+"""Lengths above the first and up to the second number of tokens, and whether they are offloaded."""
+
+
+@dataclass(frozen=True)
+class _Segment:
+    """A range of lengths on which all three curves are one piece each."""
+
+    low: float
+    high: float
+    local: tuple[Term, ...]
+    remote: tuple[Term, ...]
+    sent: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Loads:
+    """Loads of a routing: seconds of each pool and bytes, per request."""
+
+    remote_s: float
+    local_s: float
+    sent_bytes: float
+
+
+class CheapestRouting:
+    """The routing that minimizes the cost of prefill and transfer at given prices, length by length."""
+
+    def __init__(self, problem: TwoPoolProblem, remote: RemotePool) -> None:
+        self._local_time, self._remote = problem.local_time, remote
+        low, high = problem.lengths.low, problem.lengths.high
+        curves = (problem.local_prefill_s, remote.prefill_s, remote.kv_bytes)
+        breaks = merged_breaks(curves, low, high)
+        ranges = list(itertools.pairwise(breaks)) or [(low, high)]
+        self._segments = [_Segment(a, b, *(terms_at(curve, b) for curve in curves)) for a, b in ranges]
+
+    def bands(self, a: float, p: float, b: float) -> list[RoutedBand]:
+        """Where offloading is the cheaper way, and where not."""
+        bands: list[RoutedBand] = []
+        start = 0.0
+        for segment in self._segments:
+            h: list[Term] = [
+                *((p * c, e) for c, e in segment.local),
+                *((-a * c, e) for c, e in segment.remote),
+                *((-b * c, e) for c, e in segment.sent),
+            ]
+            points = [segment.low, *sign_changes(h, segment.low, segment.high), segment.high]
+            for x0, x1 in itertools.pairwise(points):
+                offload = evaluate_terms(h, 0.5 * (x0 + x1)) > 0
+                if bands and bands[-1][2] == offload:
+                    start = bands.pop()[0]
+                bands.append((start, x1, offload))
+                start = x1
+        return bands
+
+    def loads(self, a: float, p: float, b: float) -> Loads:
+        """Loads of the cheapest routing."""
+        return self.loads_of(self.bands(a, p, b))
+
+    def loads_of(self, bands: Sequence[RoutedBand]) -> Loads:
+        """Loads of any routing."""
+        remote_s = local_s = sent_bytes = 0.0
+        for low, high, offload in bands:
+            if offload:
+                remote_s += self._remote.time.between(low, high)
+                sent_bytes += self._remote.sent.between(low, high)
+            else:
+                local_s += self._local_time.between(low, high)
+        return Loads(remote_s, local_s, sent_bytes)
+
+
+class PrefillBound:
+    """Bounds on what prefill carries, whatever the routing, for each split of one problem."""
+
+    def __init__(self, problem: TwoPoolProblem) -> None:
+        self._problem = problem
+        self.routing = CheapestRouting(problem, problem.remote) if problem.remote else None
+
+    def of(self, prefill_instances: int, best: BestThreshold) -> Prices:
+        """The least bound found for a split, given its best threshold."""
+        problem, remote = self._problem, self._problem.remote
+        usable = problem.usable_prefill(prefill_instances)
+        if remote is None or self.routing is None:
+            return Prices(_rounded_up(usable / problem.local_time.total), local_rps=1 / problem.local_time.total)
+        if prefill_instances == 0:
+            compute = remote.usable_instances / remote.time.total
+            link = remote.egress_bytes_per_s / remote.sent.total
+            if compute <= link:
+                return Prices(_rounded_up(compute), remote_rps=1 / remote.time.total)
+            return Prices(_rounded_up(link), link_rps_per_byte_per_s=1 / remote.sent.total)
+        return _SplitBound(problem, remote, self.routing, usable, best).least()
+
+
+def _rounded_up(bound_rps: float) -> float:
+    return bound_rps * (1 + _ROUNDING)
+
+
+class _SplitBound:
+    """Minimizes the bound of one split over the prices."""
+
+    def __init__(
+        self,
+        problem: TwoPoolProblem,
+        remote: RemotePool,
+        routing: CheapestRouting,
+        usable_local: float,
+        best: BestThreshold,
+    ) -> None:
+        self._remote, self._routing = remote, routing
+        self._local_prefill_s, self._usable_local = problem.local_prefill_s, usable_local
+        self._best = best
+        low, high = problem.lengths.low, problem.lengths.high
+        self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
+        self._prices = Prices(math.inf)
+
+    def least(self) -> Prices:
+        """The least bound found; a proof whichever prices gave it."""
+        link_share = 1.0 if self._best.link_binds else 0.0
+        self._try(link_share, self._indifferent_price(link_share, self._crossing))
+        if self._prices.bound_rps * self._best.shared_load_s > 1 + _CLOSED and (
+            self._excess_of_link(0.0) > 0 > self._excess_of_link(1.0)
+        ):
+            bracketed_root(self._excess_of_link, 0.0, 1.0)
+        return self._prices
+
+    def _try(self, link_share: float, local_price: float) -> Loads:
+        """Loads at prices that value the remote side at 1 in all, ``link_share`` of it the link."""
+        a = (1.0 - link_share) / self._remote.usable_instances
+        b = link_share / self._remote.egress_bytes_per_s
+        loads = self._routing.loads(a, local_price, b)
+        mean = a * loads.remote_s + b * loads.sent_bytes + local_price * loads.local_s
+        bound = _rounded_up((1.0 + local_price * self._usable_local) / mean)
+        if bound < self._prices.bound_rps:
+            self._prices = Prices(bound, a / mean, local_price / mean, 0.0, b / mean)
+        return loads
+
+    def _indifferent_price(self, link_share: float, length: float) -> float:
+        """The local price at which a length costs the same in either pool."""
+        compute = self._remote.prefill_s(length) / self._remote.usable_instances
+        link = self._remote.kv_bytes(length) / self._remote.egress_bytes_per_s
+        return ((1.0 - link_share) * compute + link_share * link) / self._local_prefill_s(length)
+
+    def _excess_of_link(self, link_share: float) -> float:
+        """Tries the local price that balances the pools; the link's load less remote compute's there.
+
+        The bound, at its best local price, is least where this changes sign.
+        """
+        tried: dict[float, tuple[float, float]] = {}
+
+        def imbalance(log_price: float) -> float:
+            loads = self._try(link_share, math.exp(log_price))
+            compute, link = self._remote_loads(loads)
+            difference = loads.local_s / self._usable_local - (1.0 - link_share) * compute - link_share * link
+            tried[log_price] = difference, link - compute
+            return difference
+
+        low = high = math.log(self._indifferent_price(link_share, self._crossing))
+        while imbalance(low) <= 0:
+            low -= 1.0
+        while imbalance(high) >= 0:
+            high += 1.0
+        # A length that many requests share makes the imbalance jump; the balanced routing there mixes both ends.
+        (above, excess_above), (below, excess_below) = (tried[end] for end in bracketed_root(imbalance, low, high))
+        mix = above / (above - below) if above != below else 0.0
+        return excess_above + mix * (excess_below - excess_above)
+
+    def _remote_loads(self, loads: Loads) -> tuple[float, float]:
+        return loads.remote_s / self._remote.usable_instances, loads.sent_bytes / self._remote.egress_bytes_per_s
+
+
+def bound_over_splits(
+    problem: TwoPoolProblem, first_decode_bound: int, prefill_bound: Callable[[int], Prices]
+) -> tuple[float, int]:
+    """No split and no routing carries more than this, requests/s; and the split whose bound it is.
+
+    Args:
+        problem: what is planned.
+        first_decode_bound: a split from which on decode is thought to bind; any value gives a valid bound.
+        prefill_bound: the bound on what prefill carries in a split.
+
+    More local prefill instances never lower the prefill bound and always lower the decode limit. So the largest of
+    all splits' bounds lies where they cross, and two splits prove it.
+    """
+    split = min(first_decode_bound, len(problem.splits))
+    below = 0.0
+    while split > 0:
+        below = prefill_bound(split - 1).bound_rps
+        if below <= problem.decode_limit_rps(split - 1):
+            break
+        split -= 1
+        below = 0.0
+    at = problem.decode_limit_rps(split) if split in problem.splits else 0.0
+    return max((at, split), (below, split - 1))

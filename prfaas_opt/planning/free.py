@@ -1,0 +1,134 @@
+"""Routing by any bands of length, where one threshold is not the best.
+
+At the prices that prove the bound, the cheapest routing *is* the best one: where ``p*T_local - a*T_remote - b*S`` is
+positive, offload. Only its edges must be rounded to whole tokens.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prfaas_opt.numerics import bracketed_root
+from prfaas_opt.planning.problem import Decision, Range
+from prfaas_opt.planning.threshold import TIE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from prfaas_opt.planning.certificate import CheapestRouting, Loads, Prices, RoutedBand
+    from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
+
+_MOST_ROUNDED = 8
+"""Edges whose roundings are all tried; beyond that each is rounded to the nearest token."""
+
+
+@dataclass(frozen=True)
+class FreeRouting:
+    """The best routing of one split.
+
+    Attributes:
+        decision: edges in whole tokens.
+        shared_rps: what it would carry with its edges anywhere inside a token length.
+    """
+
+    decision: Decision
+    shared_rps: float
+
+
+def free_routing(
+    problem: TwoPoolProblem, remote: RemotePool, routing: CheapestRouting, split: int, prices: Prices
+) -> FreeRouting:
+    """The routing that reaches a split's bound.
+
+    Args:
+        problem, remote, routing: what is planned.
+        split: local prefill instances, at least one.
+        prices: those that prove the split's prefill bound. Where decode binds below it, the routing that sends least
+            among those that keep up with decode is taken instead.
+    """
+    decode_rps = problem.decode_limit_rps(split)
+    bands = routing.bands(prices.remote_rps, prices.local_rps, prices.link_rps_per_byte_per_s)
+    if decode_rps < _throughput(problem, remote, split, routing.loads_of(bands)):
+        bands = _least_egress(problem, remote, routing, split, decode_rps)
+    shared_rps = _throughput(problem, remote, split, routing.loads_of(bands))
+    decisions = [
+        Decision(offloaded, split, _throughput(problem, remote, split, _loads(problem, remote, offloaded)))
+        for offloaded in _rounded(problem, bands)
+    ]
+    highest = max(decision.throughput_rps for decision in decisions)
+    best = [decision for decision in decisions if decision.throughput_rps >= highest * (1 - TIE)]
+    decision = min(best, key=lambda d: _loads(problem, remote, d.offloaded).sent_bytes)
+    return FreeRouting(decision, max(shared_rps, highest))
+
+
+def _loads(problem: TwoPoolProblem, remote: RemotePool, offloaded: Sequence[Range]) -> Loads:
+    from prfaas_opt.planning.certificate import Loads
+
+    kept = Decision(tuple(offloaded), 0, 0.0).kept(problem.lengths)
+    return Loads(
+        sum(remote.time.between(*each) for each in offloaded),
+        sum(problem.local_time.between(*each) for each in kept),
+        sum(remote.sent.between(*each) for each in offloaded),
+    )
+
+
+def _throughput(problem: TwoPoolProblem, remote: RemotePool, split: int, loads: Loads) -> float:
+    load_s = max(
+        loads.remote_s / remote.usable_instances,
+        loads.sent_bytes / remote.egress_bytes_per_s,
+        loads.local_s / problem.usable_prefill(split),
+    )
+    return min(1.0 / load_s, problem.decode_limit_rps(split))
+
+
+def _least_egress(
+    problem: TwoPoolProblem, remote: RemotePool, routing: CheapestRouting, split: int, rate_rps: float
+) -> list[RoutedBand]:
+    """The routing that carries a rate and sends the fewest bytes: bytes have a price of 1, the pools what they need."""
+    local_room_s, remote_room_s = problem.usable_prefill(split) / rate_rps, remote.usable_instances / rate_rps
+
+    def local_price(remote_price: float) -> float:
+        """The least price of local time at which what is kept fits; the lower, the less is offloaded."""
+
+        def excess(log_price: float) -> float:
+            return routing.loads(remote_price, math.exp(log_price), 1.0).local_s - local_room_s
+
+        low = high = math.log(remote.sent.total / problem.local_time.total)
+        while excess(low) <= 0:
+            low -= 1.0
+        while excess(high) > 0:
+            high += 1.0
+        return math.exp(bracketed_root(excess, low, high)[1])
+
+    def overload(remote_price: float) -> float:
+        return routing.loads(remote_price, local_price(remote_price), 1.0).remote_s - remote_room_s
+
+    price = 0.0
+    if overload(0.0) > 0:
+        high = remote.sent.total / remote.time.total
+        while overload(high) > 0:
+            high *= 2.0
+        price = bracketed_root(overload, 0.0, high)[1]
+    return routing.bands(price, local_price(price), 1.0)
+
+
+def _rounded(problem: TwoPoolProblem, bands: Sequence[RoutedBand]) -> Iterator[tuple[Range, ...]]:
+    """The bands that are offloaded, with their inner edges rounded to whole tokens in every way."""
+    lengths = problem.lengths
+    edges = [high for _, high, _ in bands[:-1]]
+    ways = [
+        (lengths.shortest_equivalent(math.floor(x)), lengths.shortest_equivalent(math.ceil(x)))
+        if len(edges) <= _MOST_ROUNDED
+        else (lengths.shortest_equivalent(round(x)),)
+        for x in edges
+    ]
+    for inner in itertools.product(*map(dict.fromkeys, ways)):
+        points = [0, *inner, lengths.last_threshold]
+        yield tuple(
+            (low, high)
+            for (low, high), (_, _, offload) in zip(itertools.pairwise(points), bands, strict=True)
+            if offload and low < high
+        )

@@ -1,0 +1,22 @@
+"""What is asked of a solver, apart from it, so that asking imports none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class SolverOptions:
+    """What is asked of the solver.
+
+    Attributes:
+        solver: name of an installed cvxpy solver for mixed-integer programs.
+        bins: length bins to begin with.
+        time_limit_s: for each solve; None sets none. HiGHS only.
+        mip_gap_share: relative gap at which a solution counts as optimal; None means 1e-9. HiGHS only.
+    """
+
+    solver: str = "HIGHS"
+    bins: int = 256
+    time_limit_s: float | None = None
+    mip_gap_share: float | None = None

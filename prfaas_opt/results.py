@@ -1,0 +1,209 @@
+"""What planning returns. The field names are the JSON contract: names may be added, never changed.
+
+Core results are in SI units; the two exceptions, ``egress_gbps`` and ``kv_throughput_gbps``, carry the unit of the
+contract in their name.
+
+They are msgspec structs: frozen, cheap to make, and one declaration gives the object, its JSON and its JSON Schema.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct, field
+
+from prfaas_opt.scenario import Estimator
+
+SCHEMA_VERSION = 1
+
+Status = Literal["optimal", "threshold-optimal", "feasible", "infeasible", "error"]
+Kind = Literal["threshold", "bands", "all-local", "all-remote"]
+Name = Literal["prfaas-pd", "homogeneous-pd", "naive-heterogeneous"]
+Stage = Literal["prfaas", "pd_prefill", "pd_decode", "egress"]
+
+Used = Annotated[float, Meta(ge=0, description="share of the resource's full capacity in use")]
+Rps = Annotated[float, Meta(ge=0, description="requests per second")]
+Tokens = Annotated[int, Meta(ge=0, description="tokens")]
+Seconds = Annotated[float, Meta(ge=0, description="seconds")]
+
+
+class Band(Struct, frozen=True):
+    """Requests of ``from_tokens`` to ``to_tokens`` uncached tokens, both included, prefill in ``pool``."""
+
+    from_tokens: Tokens
+    to_tokens: Tokens
+    pool: Annotated[str, Meta(description="name of the cluster that prefills")]
+
+
+class Routing(Struct, frozen=True):
+    """Which lengths go where."""
+
+    kind: Kind
+    bands: tuple[Band, ...]
+
+
+class Instances(Struct, frozen=True):
+    """Instances by role; 0 where the deployment has none."""
+
+    prfaas: Annotated[int, Meta(ge=0, description="remote prefill")]
+    pd_prefill: Annotated[int, Meta(ge=0, description="local prefill")]
+    pd_decode: Annotated[int, Meta(ge=0, description="decode")]
+
+
+class Path(Struct, frozen=True, kw_only=True):
+    """A stream of requests from the cluster that prefills to the one that decodes."""
+
+    model: str
+    from_: Annotated[str, Meta(description="cluster that prefills")] = field(name="from")
+    to: Annotated[str, Meta(description="cluster that decodes")]
+    pool: Annotated[str, Meta(description="prefill pool: the role that serves this path")]
+    rate_rps: Rps
+
+
+class EstimatedThroughput(Struct, frozen=True, rename="kebab"):
+    """Lambda_max of one decision under both estimators."""
+
+    mean_length: Rps
+    expected_time: Rps
+
+
+class StageRates(Struct, frozen=True):
+    """Theta of each stage (equations 3 to 5): N / E[T | class], not divided by the class's share."""
+
+    prfaas: Rps | None
+    pd_prefill: Rps | None
+    pd_decode: Rps | None
+
+
+class Utilization(Struct, frozen=True):
+    """Share of each resource in use at the plan's throughput; null where there is no such resource."""
+
+    prfaas: Used | None
+    pd_prefill: Used | None
+    pd_decode: Used | None
+    egress: Used | None
+
+
+class Ttft(Struct, frozen=True):
+    """Prefill seconds over the lengths of all requests, without queueing or transfer."""
+
+    mean: Seconds
+    p90: Seconds
+
+
+class ShadowPrices(Struct, frozen=True):
+    """What one more unit of a resource is worth with the split fixed; null where there is none of it."""
+
+    prfaas_instance_rps: Rps | None
+    pd_prefill_instance_rps: Rps | None
+    pd_decode_instance_rps: Rps | None
+    egress_rps_per_gbps: Rps | None
+
+
+class PoolProvenance(Struct, frozen=True):
+    """Where the figures of one cluster come from."""
+
+    hardware: str
+    prefill: str
+    kv_cache: str
+    decode: str | None
+
+
+class WhatIf(Struct, frozen=True):
+    """What one change gives, exactly: planned anew, roles split anew."""
+
+    resource: Annotated[str, Meta(description="what changes: a cluster's or a link's name, or slo.tokens_per_s")]
+    more: Annotated[str, Meta(description="the change, in words")]
+    throughput_rps: Rps
+    gain_rps: Annotated[float, Meta(ge=0, description="over this plan's throughput, requests per second")]
+    gain_share: Annotated[float, Meta(ge=0, description="gain_rps / throughput_rps of this plan")]
+    instances: Instances
+    gain_rps_per_usd_hour: Annotated[
+        float | None, Meta(description="gain over the hourly cost of what is added; null without a price")
+    ]
+
+
+class Deviation(Struct, frozen=True):
+    """One figure off by a share: what the plan as deployed then carries, and what a new plan would."""
+
+    figure: str
+    off_by_share: Annotated[float, Meta(description="-0.1: the figure is 10 % lower than assumed")]
+    deployed_rps: Annotated[float | None, Meta(description="threshold and counts unchanged; null: outside a profile")]
+    replanned_rps: Annotated[float | None, Meta(description="planned anew; null: lengths outside a profile")]
+    replanned_instances: Instances | None
+    split_changes: bool | None
+
+
+class SolverCheck(Struct, frozen=True):
+    """The optimum of the mixed-integer program over binned lengths, which no routing by length exceeds by more."""
+
+    solver: str
+    throughput_rps: Rps
+    relative_difference: Annotated[float, Meta(description="throughput_rps / bound_rps - 1; must vanish")]
+
+
+class Cost(Struct, frozen=True):
+    """What the deployment's GPUs cost, where every cluster has a price."""
+
+    usd_per_hour: Annotated[float, Meta(ge=0)]
+    requests_per_usd: Annotated[float, Meta(ge=0)]
+    ratio: Annotated[float | None, Meta(description="requests per USD over the homogeneous cluster's")]
+
+
+class Plan(Struct, frozen=True):
+    """A deployment: its decision, what the equations make of it, and how good it is proven to be."""
+
+    name: Name
+    ratio: Annotated[float | None, Meta(description="throughput over the homogeneous cluster's")]
+    status: Status
+    routing: Routing
+    threshold_tokens: Annotated[
+        int | None, Meta(description="longest length kept local; null unless routing.kind is threshold")
+    ]
+    offload_share: Annotated[float, Meta(ge=0, le=1, description="p: share of requests prefilled remotely")]
+    instances: Instances
+    paths: tuple[Path, ...]
+    throughput_rps: Annotated[float, Meta(ge=0, description="Lambda_max under the estimator")]
+    estimator: Estimator
+    throughput_rps_by_estimator: EstimatedThroughput
+    stages_rps: StageRates
+    utilization: Utilization
+    bottlenecks: Annotated[tuple[Stage, ...], Meta(description="stages used to 0.995 of their ceiling or more")]
+    egress_gbps: Annotated[float, Meta(ge=0, description="mean rate on the link, 1e9 bit/s")]
+    ttft_s: Ttft
+    bound_rps: Annotated[
+        float | None,
+        Meta(description="no routing by length and no split does better than this; null under mean-length"),
+    ]
+    gap_share: Annotated[float | None, Meta(description="1 - throughput_rps / bound_rps")]
+    tie_loss_share: Annotated[
+        float | None,
+        Meta(description="the part of the gap lost by not sharing the one length at the threshold"),
+    ]
+    shadow_prices: ShadowPrices | None
+    near_optimal_threshold_tokens: Annotated[
+        tuple[int, int] | None,
+        Meta(description="shortest and longest threshold within 1 % of the throughput, counts unchanged"),
+    ]
+    what_ifs: Annotated[
+        tuple[WhatIf, ...], Meta(description="one more of each resource, and a slower SLO, largest gain first")
+    ]
+    sensitivity: Annotated[tuple[Deviation, ...] | None, Meta(description="null unless asked for")]
+    solver_check: Annotated[SolverCheck | None, Meta(description="null unless a solver was asked for")]
+    decode_batch: Annotated[int, Meta(ge=1, description="BS_max: requests decoded together")]
+    cost: Cost | None
+    provenance: dict[str, PoolProvenance]
+
+
+class Unavailable(Struct, frozen=True):
+    """A baseline that cannot be deployed in this scenario, and why."""
+
+    name: Name
+    problem: str
+
+
+class Comparison(Struct, frozen=True):
+    """The deployments of table 6, the plan first."""
+
+    deployments: tuple[Plan, ...]
+    unavailable: tuple[Unavailable, ...]

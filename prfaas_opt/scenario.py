@@ -1,0 +1,96 @@
+"""What is planned: clusters, links, objectives and prices around a model and a workload. All in SI units."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from prfaas_opt.profiles.model import Model
+    from prfaas_opt.workload.workload import Workload
+
+Estimator = Literal["expected-time", "mean-length"]
+Policy = Literal["threshold", "free"]
+ESTIMATORS: tuple[Estimator, ...] = ("expected-time", "mean-length")
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Instances of one hardware in one place.
+
+    Attributes:
+        name: as links name it.
+        role: ``prefill`` (remote prefill only) or ``pd`` (prefill and decode, split by the plan).
+        hardware: accelerator name; the model's profile of that name applies.
+        instances: model instances (not GPUs).
+        max_utilization: share of its time that an instance may be busy.
+        price_per_gpu_hour: USD; None where not given.
+    """
+
+    name: str
+    role: Literal["prefill", "pd"]
+    hardware: str
+    instances: int
+    max_utilization: float = 1.0
+    price_per_gpu_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A directed connection that all offloaded requests share.
+
+    Attributes:
+        source: cluster that sends.
+        destination: cluster that receives.
+        bandwidth_bytes_per_s: nominal rate.
+        max_utilization: share of the rate that may be used.
+    """
+
+    source: str
+    destination: str
+    bandwidth_bytes_per_s: float
+    max_utilization: float = 1.0
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """The homogeneous cluster a plan is compared with; None means the default of each field.
+
+    Attributes:
+        hardware: default the PD cluster's.
+        instances: default the whole fleet's number.
+        price_per_gpu_hour: USD; default that of the scenario's cluster with this hardware.
+    """
+
+    hardware: str | None = None
+    instances: int | None = None
+    price_per_gpu_hour: float | None = None
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """One planning question.
+
+    Attributes:
+        name: for people.
+        model: with a profile for each cluster's hardware.
+        workload: the traffic.
+        pd: the cluster that decodes.
+        remote: the remote prefill cluster, if there is one.
+        link: from remote to pd, if there is one.
+        tokens_per_s: decode SLO of one request; None asks none.
+        baseline: what to compare with.
+        estimator: how service times are averaged.
+        origin: what errors and reports call this scenario's source.
+    """
+
+    name: str
+    model: Model
+    workload: Workload
+    pd: Cluster
+    remote: Cluster | None = None
+    link: Link | None = None
+    tokens_per_s: float | None = None
+    baseline: Baseline = Baseline()
+    estimator: Estimator = "expected-time"
+    origin: str = ""
