@@ -1,0 +1,206 @@
+"""The public Python API of planning; ``listings`` has that of models, workloads and KV throughput."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from prfaas_opt import results
+from prfaas_opt.errors import CertificationError, InfeasibleError, InputError, Problem
+from prfaas_opt.io.files import write_text
+from prfaas_opt.io.scenario_file import CASE_STUDY, load_scenario
+from prfaas_opt.planning.build import assumptions, homogeneous_scenario, naive_problem, two_pool_problem
+from prfaas_opt.planning.describe import describe
+from prfaas_opt.planning.robustness import deviations, what_ifs
+from prfaas_opt.planning.split import Solution, given, solve
+from prfaas_opt.scenario import Policy, Scenario
+
+if TYPE_CHECKING:
+    from prfaas_opt.planning.options import SolverOptions
+    from prfaas_opt.planning.problem import TwoPoolProblem
+
+__all__ = ["check_by_solver", "compare", "evaluate", "load_scenario", "plan", "warnings", "write_starter_scenario"]
+
+_SOLVER_AGREEMENT = 1e-6
+
+Source = Scenario | str | Path | Mapping[str, Any] | None
+
+
+def plan(scenario: Source = None, policy: Policy = "threshold", sensitivity: bool = False) -> results.Plan:
+    """The deployment of largest throughput, with its proof.
+
+    Args:
+        scenario: a loaded scenario, a file, a mapping of a file's form, or None for the paper's case study.
+        policy: ``threshold`` routes by one threshold; ``free`` by any bands of length, where that is better.
+        sensitivity: also tell how the throughput moves where a figure is off.
+
+    Returns:
+        The plan. Its ``ratio`` is over the homogeneous cluster, null where there can be none.
+
+    Raises:
+        InputError: the scenario is wrong; all problems at once.
+        InfeasibleError: no deployment meets the constraints.
+
+    >>> best = plan()
+    >>> best.threshold_tokens, best.instances.pd_prefill, round(best.throughput_rps, 2), best.status
+    (19805, 3, 3.15, 'optimal')
+    """
+    scenario = _scenario(scenario)
+    problem = two_pool_problem(scenario)
+    solution = _solution(scenario, problem, policy)
+    best = describe(scenario, problem, solution, "prfaas-pd")
+    best = msgspec.structs.replace(
+        best,
+        what_ifs=what_ifs(scenario, problem, best.throughput_rps, policy),
+        sensitivity=deviations(scenario, problem, solution.decision, policy) if sensitivity else None,
+    )
+    try:
+        homogeneous = _homogeneous(scenario)
+    except (InputError, InfeasibleError):
+        return best
+    return _compared(best, homogeneous)
+
+
+def check_by_solver(scenario: Source, best: results.Plan, options: SolverOptions) -> results.SolverCheck:
+    """Solves the mixed-integer program of a plan with a cvxpy solver; its optimum must be the plan's bound.
+
+    Args:
+        scenario: what was planned.
+        best: its plan, under expected-time.
+        options: the solver and its limits.
+
+    Raises:
+        InputError: there is no such program: under mean-length, or where nothing can be offloaded.
+        SolverError: the solver is missing, fails or stops at a limit.
+        CertificationError: the two differ.
+    """
+    from prfaas_opt.planning.program import solve_program
+
+    scenario = _scenario(scenario)
+    problem = two_pool_problem(scenario)
+    if best.bound_rps is None or problem.remote is None:
+        reason = "mean-length is not additive over lengths" if best.bound_rps is None else "nothing can be offloaded"
+        raise InputError(Problem("no-program", "--solver", f"there is no program to solve: {reason}", "leave it out"))
+    optimum = solve_program(problem, problem.remote, options)
+    difference = optimum.throughput_rps / best.bound_rps - 1
+    if abs(difference) > _SOLVER_AGREEMENT:
+        message = f"{options.solver} finds {optimum.throughput_rps!r} req/s, the exact search proves {best.bound_rps!r}"
+        raise CertificationError(Problem("solver-differs", "--solver", message, "please report this with the scenario"))
+    return results.SolverCheck(options.solver, optimum.throughput_rps, difference)
+
+
+def compare(scenario: Source = None) -> results.Comparison:
+    """The plan beside the homogeneous cluster and the naive heterogeneous split (table 6), each at its own optimum.
+
+    Args:
+        scenario: as for ``plan``.
+
+    Raises:
+        InputError: the scenario is wrong; all problems at once.
+        InfeasibleError: no deployment meets the constraints.
+
+    >>> [(d.name, round(d.throughput_rps, 2)) for d in compare().deployments]
+    [('prfaas-pd', 3.15), ('homogeneous-pd', 2.02), ('naive-heterogeneous', 2.33)]
+    """
+    scenario = _scenario(scenario)
+    deployments = [_solved(scenario, two_pool_problem(scenario), "prfaas-pd")]
+    unavailable = []
+    homogeneous = None
+    try:
+        homogeneous = _homogeneous(scenario)
+        deployments.append(homogeneous)
+    except (InputError, InfeasibleError) as error:
+        unavailable.append(results.Unavailable("homogeneous-pd", str(error)))
+    naive = naive_problem(scenario)
+    if naive is None:
+        unavailable.append(results.Unavailable("naive-heterogeneous", "there is no prefill cluster"))
+    else:
+        try:
+            deployments.append(_solved(scenario, naive, "naive-heterogeneous"))
+        except InfeasibleError as error:
+            unavailable.append(results.Unavailable("naive-heterogeneous", error.problems[0].message))
+    return results.Comparison(tuple(_compared(d, homogeneous) for d in deployments), tuple(unavailable))
+
+
+def warnings(scenario: Scenario) -> tuple[str, ...]:
+    """What a reader of this scenario's results should know, in sentences."""
+    return assumptions(scenario)
+
+
+def evaluate(scenario: Source, threshold_tokens: int, prefill_instances: int) -> results.Plan:
+    """The figures of a decision that somebody else made; its status is ``feasible``.
+
+    Args:
+        scenario: as for ``plan``.
+        threshold_tokens: longest length kept local.
+        prefill_instances: PD instances that prefill.
+
+    Raises:
+        InputError: the split is none of this cluster, or the threshold is negative.
+
+    >>> round(evaluate(None, threshold_tokens=19400, prefill_instances=3).throughput_rps, 3)
+    3.122
+    """
+    scenario = _scenario(scenario)
+    problem = two_pool_problem(scenario)
+    problems = []
+    if prefill_instances not in problem.splits:
+        message = f"found {prefill_instances}, expected 0 to {problem.splits[-1]}: one instance at least must decode"
+        problems.append(Problem("out-of-range", "prefill_instances", message, "choose a split of the pd cluster"))
+    if threshold_tokens < 0:
+        message = f"found {threshold_tokens}, expected 0 tokens or more"
+        problems.append(Problem("out-of-range", "threshold_tokens", message, "0 offloads everything"))
+    if problems:
+        raise InputError(problems)
+    return describe(scenario, problem, given(problem, threshold_tokens, prefill_instances), "prfaas-pd")
+
+
+def write_starter_scenario(path: Path, replace: bool = False) -> Path:
+    """Writes the commented scenario file of the case study.
+
+    Raises:
+        InputError: the file is there and is not to be replaced, or its folder is not there.
+    """
+    return write_text(path, CASE_STUDY.read_text(encoding="utf-8"), replace)
+
+
+def _scenario(source: Source) -> Scenario:
+    return source if isinstance(source, Scenario) else load_scenario(source)
+
+
+def _solution(scenario: Scenario, problem: TwoPoolProblem, policy: Policy) -> Solution:
+    solution = solve(problem, policy)
+    if solution is None:
+        raise InfeasibleError(
+            Problem(
+                "split",
+                scenario.origin,
+                "no split of the pd cluster serves this traffic: without local prefill the link must carry all of it",
+                "give the pd cluster one more instance, or the link some bandwidth",
+            )
+        )
+    return solution
+
+
+def _solved(scenario: Scenario, problem: TwoPoolProblem, name: results.Name) -> results.Plan:
+    return describe(scenario, problem, _solution(scenario, problem, "threshold"), name)
+
+
+def _homogeneous(scenario: Scenario) -> results.Plan:
+    baseline = homogeneous_scenario(scenario)
+    return _solved(baseline, two_pool_problem(baseline), "homogeneous-pd")
+
+
+def _compared(deployment: results.Plan, homogeneous: results.Plan | None) -> results.Plan:
+    """The deployment with its ratios over the homogeneous cluster."""
+    if homogeneous is None:
+        return deployment
+    cost = deployment.cost
+    if cost is not None and homogeneous.cost is not None:
+        ratio = cost.requests_per_usd / homogeneous.cost.requests_per_usd
+        cost = msgspec.structs.replace(cost, ratio=ratio)
+    ratio = deployment.throughput_rps / homogeneous.throughput_rps
+    return msgspec.structs.replace(deployment, ratio=ratio, cost=cost)
