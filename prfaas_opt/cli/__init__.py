@@ -1,0 +1,54 @@
+"""The command line: one file a command, each parses, makes one call of the API and renders the answer."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from prfaas_opt import __version__
+from prfaas_opt.cli.compare import compare
+from prfaas_opt.cli.init import init
+from prfaas_opt.cli.kv import kv
+from prfaas_opt.cli.models import models
+from prfaas_opt.cli.plan import plan
+from prfaas_opt.cli.reproduce import reproduce
+from prfaas_opt.cli.schema import schema
+from prfaas_opt.cli.workloads import workloads
+
+app = typer.Typer(
+    name="prfaas-opt",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"prfaas-opt {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Plan cross-datacenter LLM serving: which requests to prefill remotely, and how to split the instances.
+
+    Start with: prfaas-opt plan
+    """
+
+
+for _command in (plan, compare, kv, init, reproduce, schema):
+    app.command()(_command)
+app.add_typer(models, name="models")
+app.add_typer(workloads, name="workloads")
+
+
+def main() -> None:
+    """The entry point of ``prfaas-opt``."""
+    app(prog_name="prfaas-opt")

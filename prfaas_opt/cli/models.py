@@ -1,0 +1,79 @@
+"""``prfaas-opt models``: list and show."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from prfaas_opt.cli.options import JsonOption
+from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
+from prfaas_opt.units import format_length, to_mib
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from prfaas_opt.listings import ProfileListing
+
+models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
+
+
+@models.command("list")
+@answers("models")
+def list_(as_json: JsonOption = False) -> None:
+    """List every model that a scenario can name: those beside it, your own, then the shipped.
+
+    Example: prfaas-opt models list
+    """
+    from prfaas_opt import listings
+
+    found = listings.list_models()
+    if as_json:
+        print_json("models", "ok", found)
+        return
+    table = new_table("Model", "Hardware", "Prefill figures", "Description", left=4)
+    for model in found.models:
+        hardware = "\n".join(profile.hardware for profile in model.profiles)
+        kinds = "\n".join(profile.provenance["prefill"].partition(",")[0] for profile in model.profiles)
+        table.add_row(model.name, hardware, kinds, model.description)
+    console().print(table)
+
+
+@models.command("show")
+@answers("models")
+def show(
+    name: Annotated[str, typer.Argument(help="A model's name or the path of its file.")],
+    as_json: JsonOption = False,
+) -> None:
+    """Show a model's profiles and where each figure comes from.
+
+    Example: prfaas-opt models show internal-1t
+    """
+    from prfaas_opt import listings
+
+    found = listings.list_models(name)
+    if as_json:
+        print_json("models", "ok", found)
+        return
+    out = console()
+    (model,) = found.models
+    out.print(f"{model.name}: {model.description}", style="bold")
+    out.print(f"File: {model.file}", soft_wrap=True)
+    for profile in model.profiles:
+        out.print()
+        engine = f", {profile.engine}" if profile.engine else ""
+        out.print(f"{profile.hardware}, {profile.gpus_per_instance} GPUs an instance{engine}", style="bold")
+        out.print(_curves(profile))
+        for batch, step_s in zip(profile.decode_batches, profile.decode_steps_s, strict=True):
+            out.print(f"Decode: batch {batch}, {step_s * 1000:.3g} ms a step")
+        for figure, source in profile.provenance.items():
+            out.print(f"{figure}: {source}")
+    print_warnings(model.warnings)
+
+
+def _curves(profile: ProfileListing) -> Table:
+    table = new_table("Length", "Prefill (s)", "KVCache (MiB)", "KV throughput (Gbps)", left=0)
+    for row in profile.rows:
+        size, rate = f"{to_mib(row.kv_bytes):,.1f}", f"{row.kv_throughput_gbps:.2f}"
+        table.add_row(format_length(row.length_tokens), f"{row.prefill_s:.3f}", size, rate)
+    return table

@@ -1,0 +1,56 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.scenario import Estimator
+
+ScenarioArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="[FILE]", help="Scenario file; without one, the paper's case study.", show_default=False),
+]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="PATH=VALUE",
+        help="Change a field of the scenario, for example clusters.pd.instances=10. May be repeated.",
+        show_default=False,
+    ),
+]
+EstimatorOption = Annotated[
+    Estimator | None,
+    typer.Option(
+        help="How service times are averaged; default: the scenario's. mean-length is the paper's.",
+        show_default=False,
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+def overrides(assignments: list[str] | None, estimator: str | None = None) -> dict[str, str]:
+    """``PATH=VALUE`` texts as a mapping.
+
+    Raises:
+        InputError: a text without ``=``; all of them.
+    """
+    pairs = [text.partition("=") for text in assignments or []]
+    problems = [
+        Problem(
+            "bad-override",
+            f"--set {path}",
+            "found no value, expected PATH=VALUE",
+            f"write --set {path}=VALUE",
+        )
+        for path, equals, _ in pairs
+        if not equals
+    ]
+    if problems:
+        raise InputError(problems)
+    found = {path.strip(): value for path, _, value in pairs}
+    return found | ({"estimator": estimator} if estimator else {})

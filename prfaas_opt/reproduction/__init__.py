@@ -1,0 +1,1 @@
+"""Every figure of the paper beside what this program makes of it."""

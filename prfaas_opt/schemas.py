@@ -1,0 +1,60 @@
+"""JSON Schemas of what goes in and what comes out, from the declarations that read and write them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from prfaas_opt.envelope import Envelope, ErrorEnvelope
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.io.model_file import MODEL
+from prfaas_opt.io.scenario_file import SCENARIO
+from prfaas_opt.io.spec import Record, suggestion
+from prfaas_opt.io.workload_file import WORKLOAD
+from prfaas_opt.listings import KvAnswer, Models, Workloads
+from prfaas_opt.reproduction.rows import Reproduction
+from prfaas_opt.results import Comparison, Plan
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+
+
+def _answer(data: type) -> Callable[[], dict[str, Any]]:
+    return lambda: msgspec.json.schema(Envelope[data])  # type: ignore[valid-type]
+
+
+def _file(record: Record) -> Callable[[], dict[str, Any]]:
+    return record.schema
+
+
+_SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
+    "plan": ("answer of `plan --json`", _answer(Plan)),
+    "compare": ("answer of `compare --json`", _answer(Comparison)),
+    "kv": ("answer of `kv --json`", _answer(KvAnswer)),
+    "models": ("answer of `models list --json` and `models show --json`", _answer(Models)),
+    "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
+    "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
+    "init": ("answer of `init --json`", _answer(dict[str, str])),
+    "error": ("answer of any command with --json that fails", lambda: msgspec.json.schema(ErrorEnvelope)),
+    "scenario": ("a scenario file", _file(SCENARIO)),
+    "model": ("a model file", _file(MODEL)),
+    "workload": ("a workload file", _file(WORKLOAD)),
+}
+
+
+def descriptions() -> dict[str, str]:
+    """What there is a schema of."""
+    return {name: description for name, (description, _) in _SCHEMAS.items()}
+
+
+def schema(name: str) -> dict[str, Any]:
+    """The JSON Schema of a command's answer or of a kind of file.
+
+    Raises:
+        InputError: there is none of this name.
+    """
+    if name not in _SCHEMAS:
+        raise InputError(Problem("unknown-name", "schema", f'there is no schema "{name}"', suggestion(name, _SCHEMAS)))
+    description, make = _SCHEMAS[name]
+    return {"$schema": _DIALECT, "title": f"prfaas-opt: {description}"} | make()
