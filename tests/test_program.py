@@ -1,0 +1,148 @@
+"""The mixed-integer program, free routing and the proof against each other on random scenarios."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from prfaas_opt import api, load_scenario
+from prfaas_opt.errors import InfeasibleError, InputError, SolverError
+from prfaas_opt.planning.build import two_pool_problem
+from prfaas_opt.planning.options import SolverOptions
+from prfaas_opt.planning.problem import TwoPoolProblem
+from prfaas_opt.planning.program import Binned, binned, cut, solve_program
+from prfaas_opt.planning.split import Solution, solve
+from tests.scenarios import random_scenario
+
+QUICK = SolverOptions(bins=64)
+
+
+def problems(first_seed: int, count: int) -> Iterator[tuple[int, TwoPoolProblem]]:
+    """Random expected-time problems that have a plan and a remote pool."""
+    for seed in range(first_seed, first_seed + count):
+        with contextlib.suppress(InfeasibleError):
+            problem = two_pool_problem(load_scenario(random_scenario(seed, "expected-time")))
+            if problem.remote is not None and solve(problem) is not None:
+                yield seed, problem
+
+
+def solved(problem: TwoPoolProblem, policy: str = "threshold") -> Solution:
+    solution = solve(problem, "free" if policy == "free" else "threshold")
+    assert solution is not None
+    return solution
+
+
+def test_the_program_s_optimum_is_the_bound_of_the_exact_search() -> None:
+    wrong = []
+    for seed, problem in problems(500_000, 150):
+        assert problem.remote is not None
+        bound = solved(problem).bound_rps
+        optimum = solve_program(problem, problem.remote, QUICK).throughput_rps
+        assert bound is not None
+        if abs(optimum / bound - 1) > 1e-6:
+            wrong.append(f"seed {seed}: program {optimum!r}, bound {bound!r}")
+    assert wrong == []
+
+
+def test_free_routing_is_between_the_best_threshold_and_the_bound() -> None:
+    with_bands = 0
+    for seed, problem in problems(600_000, 600):
+        threshold, free = solved(problem), solved(problem, "free")
+        assert threshold.bound_rps == free.bound_rps
+        assert free.bound_rps is not None
+        assert free.shared_rps is not None
+        rps = free.decision.throughput_rps
+        assert threshold.decision.throughput_rps <= rps <= free.bound_rps * (1 + 1e-9), seed
+        assert rps <= free.shared_rps * (1 + 1e-9), seed
+        with_bands += not free.best_threshold
+    assert with_bands > 20
+
+
+def test_free_routing_of_densities_reaches_the_bound_but_for_its_last_tokens() -> None:
+    model = "minimax-m2.5"
+    for gbps in (1, 3, 7, 20, 45, 80):
+        scenario = load_scenario(overrides={"model": model, "links.0.bandwidth": f"{gbps}Gbps"})
+        best, free = api.plan(scenario), api.plan(scenario, "free")
+        assert free.status == "optimal"
+        assert free.bound_rps == best.bound_rps
+        assert free.throughput_rps >= best.throughput_rps
+        if best.status == "threshold-optimal":
+            assert free.routing.kind == "bands"
+            assert free.threshold_tokens is None
+
+
+def test_bands_send_the_short_and_the_very_long_requests_of_a_dense_model() -> None:
+    scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": "20Gbps"})
+    free = api.plan(scenario, "free")
+    assert [band.pool for band in free.routing.bands] == ["prfaas", "pd", "prfaas"]
+    edges = [(band.from_tokens, band.to_tokens) for band in free.routing.bands]
+    assert edges[0][0] == 128
+    assert edges[-1][1] == 131072
+    assert all(high + 1 == low for (_, high), (low, _) in itertools.pairwise(edges))
+
+
+def test_where_decode_binds_bands_send_no_more_than_needed() -> None:
+    scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": "55Gbps"})
+    for gbps in range(40, 120, 5):
+        scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": f"{gbps}Gbps"})
+        free = api.plan(scenario, "free")
+        if free.routing.kind == "bands" and "pd_decode" in free.bottlenecks:
+            assert "egress" not in free.bottlenecks
+            break
+    best = api.plan(scenario)
+    assert free.throughput_rps >= best.throughput_rps
+
+
+def test_bins_are_a_restriction_and_finer_ones_lose_less() -> None:
+    problem = two_pool_problem(load_scenario())
+    assert problem.remote is not None
+    bound = solved(problem).bound_rps
+    assert bound is not None
+    losses = []
+    for bins in (8, 64, 512):
+        lengths: Binned = binned(problem, problem.remote, cut(problem, problem.remote, bins))
+        assert lengths.weights.sum() == pytest.approx(1.0)
+        assert lengths.local_s @ lengths.weights == pytest.approx(problem.local_time.total)
+        optimum = solve_program(problem, problem.remote, SolverOptions(bins=bins)).throughput_rps
+        losses.append(1 - optimum / bound)
+    assert all(-1e-9 <= loss < 1e-6 for loss in losses)
+
+
+def test_a_check_by_another_solver_agrees() -> None:
+    best = api.plan()
+    check = api.check_by_solver(None, best, SolverOptions(solver="SCIPY", bins=64))
+    assert abs(check.relative_difference) < 1e-6
+
+
+def test_a_plan_that_claims_too_much_is_caught() -> None:
+    import msgspec
+
+    from prfaas_opt.errors import CertificationError
+
+    best = api.plan()
+    assert best.bound_rps is not None
+    claiming = msgspec.structs.replace(best, bound_rps=best.bound_rps * 1.001)
+    with pytest.raises(CertificationError, match="HIGHS finds"):
+        api.check_by_solver(None, claiming, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (SolverOptions(solver="GLOP"), "there is no solver GLOP here"),
+        (SolverOptions(time_limit_s=1e-6), "stopped with status user_limit"),
+        (SolverOptions(solver="SCIPY", time_limit_s=1.0), "reaches HiGHS only"),
+    ],
+)
+def test_a_solver_that_cannot_is_an_error(options: SolverOptions, message: str) -> None:
+    with pytest.raises(SolverError, match=message):
+        api.check_by_solver(None, api.plan(), options)
+
+
+def test_without_a_program_a_check_is_an_error() -> None:
+    paper = load_scenario(overrides={"estimator": "mean-length"})
+    with pytest.raises(InputError, match="mean-length is not additive"):
+        api.check_by_solver(paper, api.plan(paper), QUICK)
