@@ -86,7 +86,7 @@ def check_by_solver(scenario: Source, best: results.Plan, options: SolverOptions
         raise InputError(Problem("no-program", "--solver", f"there is no program to solve: {reason}", "leave it out"))
     optimum = solve_program(problem, problem.remote, options)
     difference = optimum.throughput_rps / best.bound_rps - 1
-    if abs(difference) > _SOLVER_AGREEMENT:
+    if not -max(_SOLVER_AGREEMENT, options.mip_gap_share or 0.0) <= difference <= _SOLVER_AGREEMENT:
         message = f"{options.solver} finds {optimum.throughput_rps!r} req/s, the exact search proves {best.bound_rps!r}"
         raise CertificationError(Problem("solver-differs", "--solver", message, "please report this with the scenario"))
     return results.SolverCheck(options.solver, optimum.throughput_rps, difference)
@@ -113,7 +113,7 @@ def compare(scenario: Source = None) -> results.Comparison:
         homogeneous = _homogeneous(scenario)
         deployments.append(homogeneous)
     except (InputError, InfeasibleError) as error:
-        unavailable.append(results.Unavailable("homogeneous-pd", str(error)))
+        unavailable.append(results.Unavailable("homogeneous-pd", error.problems[0].message))
     naive = naive_problem(scenario)
     if naive is None:
         unavailable.append(results.Unavailable("naive-heterogeneous", "there is no prefill cluster"))
@@ -139,7 +139,8 @@ def evaluate(scenario: Source, threshold_tokens: int, prefill_instances: int) ->
         prefill_instances: PD instances that prefill.
 
     Raises:
-        InputError: the split is none of this cluster, or the threshold is negative.
+        InputError: the split is none of this cluster, or the threshold none that can be.
+        InfeasibleError: no deployment meets the constraints.
 
     >>> round(evaluate(None, threshold_tokens=19400, prefill_instances=3).throughput_rps, 3)
     3.122
@@ -153,6 +154,10 @@ def evaluate(scenario: Source, threshold_tokens: int, prefill_instances: int) ->
     if threshold_tokens < 0:
         message = f"found {threshold_tokens}, expected 0 tokens or more"
         problems.append(Problem("out-of-range", "threshold_tokens", message, "0 offloads everything"))
+    if problem.remote is None and threshold_tokens < problem.lengths.last_threshold:
+        message = f"found {threshold_tokens}, but nothing can be offloaded: there is no link with bandwidth"
+        fix = f"name {problem.lengths.last_threshold}, which keeps everything, or add a link"
+        problems.append(Problem("out-of-range", "threshold_tokens", message, fix))
     if problems:
         raise InputError(problems)
     return describe(scenario, problem, given(problem, threshold_tokens, prefill_instances), "prfaas-pd")

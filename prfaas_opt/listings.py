@@ -11,6 +11,7 @@ from prfaas_opt import units
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.catalog import entries
 from prfaas_opt.io.loading import find, load_model, load_workload
+from prfaas_opt.io.wording import suggestion
 from prfaas_opt.throughput.equations import cluster_egress, kv_throughput
 
 if TYPE_CHECKING:
@@ -143,7 +144,11 @@ def kv(
     left_out: tuple[str, ...] = ()
     if not models:
         left_out = tuple(model.name for model in loaded if model.profile(hardware) is None)
+        known = sorted({name for model in loaded for name in model.hardware})
         loaded = [model for model in loaded if model.profile(hardware) is not None]
+        if not loaded:
+            message = f"no model has a profile for {hardware}, expected one of {', '.join(known)}"
+            raise InputError(Problem("unknown-hardware", "--hardware", message, suggestion(hardware, known)))
     at = _at_lengths(loaded, _parse_lengths(lengths), hardware)
     clusters = () if gpus is None else tuple(_cluster_row(*place, gpus) for place in at)
     return KvAnswer(tuple(_kv_row(*place) for place in at), clusters, left_out)

@@ -5,6 +5,7 @@ scipy.optimize has good root finders, but importing it takes five times as long 
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from collections.abc import Callable, Sequence
@@ -106,6 +107,16 @@ def first_reaching(function: Callable[[float], float], level: float, low: float,
     return bracketed_root(
         lambda x: difference if (difference := function(x) - target) < 0 else max(difference, smallest), low, high
     )[1]
+
+
+def at_or_just_below(points: Sequence[float], x: float) -> float:
+    """The first of some ascending points that equals x but for rounding, else x.
+
+    >>> at_or_just_below([1.0, 2.0], 2.0 + 1e-15), at_or_just_below([1.0, 2.0], 1.5)
+    (2.0, 1.5)
+    """
+    index = bisect.bisect_left(points, x * (1 - _SHARE_ROUNDING))
+    return points[index] if index < len(points) and points[index] <= x else x
 
 
 def sign_changes(terms: Sequence[Term], low: float, high: float) -> list[float]:

@@ -1,7 +1,6 @@
 """What planning returns. The field names are the JSON contract: names may be added, never changed.
 
-Core results are in SI units; the two exceptions, ``egress_gbps`` and ``kv_throughput_gbps``, carry the unit of the
-contract in their name.
+Figures are in SI units, but for those whose names say otherwise: Gbps and USD an hour are what the contract asks for.
 
 They are msgspec structs: frozen, cheap to make, and one declaration gives the object, its JSON and its JSON Schema.
 """
@@ -135,7 +134,7 @@ class Deviation(Struct, frozen=True):
 
 
 class SolverCheck(Struct, frozen=True):
-    """The optimum of the mixed-integer program over binned lengths, which no routing by length exceeds by more."""
+    """The optimum of the mixed-integer program, to compare with ``bound_rps``."""
 
     solver: str
     throughput_rps: Rps

@@ -59,7 +59,7 @@ class Baseline:
     Attributes:
         hardware: default the PD cluster's.
         instances: default the whole fleet's number.
-        price_per_gpu_hour: USD; default that of the scenario's cluster with this hardware.
+        price_per_gpu_hour: USD; default that of a cluster with this hardware, the remote cluster's last.
     """
 
     hardware: str | None = None
@@ -94,3 +94,8 @@ class Scenario:
     baseline: Baseline = Baseline()
     estimator: Estimator = "expected-time"
     origin: str = ""
+
+    @property
+    def can_offload(self) -> bool:
+        """Whether there is remote prefill behind a link with some bandwidth."""
+        return self.remote is not None and self.link is not None and self.link.bandwidth_bytes_per_s > 0

@@ -161,6 +161,21 @@ def to_gbps(bytes_per_s: float) -> float:
     return bytes_per_s / GBPS
 
 
+def to_tbps(gbps: float) -> float:
+    """Tbps from Gbps."""
+    return gbps / 1000
+
+
+def to_k_tokens(tokens: float) -> float:
+    """Tokens in K = 1024, as tables label lengths."""
+    return tokens / _TOKENS["k"]
+
+
+def to_thousand_tokens(tokens: float) -> float:
+    """Tokens in thousands, as prose counts them."""
+    return tokens / 1000
+
+
 def to_mib(size_bytes: float) -> float:
     """MiB from bytes."""
     return size_bytes / SIZE_SUFFIXES["mib"]
@@ -191,7 +206,7 @@ def format_gbps(gbps: float) -> str:
     ('12.0 Gbps', '10.0 Gbps', '1.00 Gbps', '3.84 Tbps')
     """
     if gbps >= 1000:
-        return f"{gbps / 1000:.2f} Tbps"
+        return f"{to_tbps(gbps):.2f} Tbps"
     if round(gbps, 2) >= 10:
         return f"{gbps:.1f} Gbps"
     return f"{gbps:.2f} Gbps" if gbps >= 1 or gbps == 0 else f"{gbps:.3g} Gbps"
@@ -208,10 +223,19 @@ def format_rps(rps: float) -> str:
     return f"{rps:,.0f} req/s" if rps >= 1000 else f"{rps:#.3g}".rstrip(".") + " req/s"
 
 
-def format_share(share: float) -> str:
+def format_share(share: float, signed: bool = False) -> str:
     """A share as a percentage.
 
-    >>> format_share(0.4866)
-    '48.7 %'
+    >>> format_share(0.4866), format_share(0.012, signed=True)
+    ('48.7 %', '+1.2 %')
     """
-    return f"{share:.1%}".replace("%", " %")
+    return f"{share:{'+z' if signed else 'z'}.1%}".replace("%", " %")
+
+
+def format_ms(seconds: float) -> str:
+    """A short time for people.
+
+    >>> format_ms(0.025)
+    '25 ms'
+    """
+    return f"{seconds * 1000:.3g} ms"

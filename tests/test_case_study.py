@@ -173,3 +173,35 @@ def test_classes_too_rare_for_a_number_are_empty(estimator: str) -> None:
         assert at.throughput_rps > 0
     assert shares[0] > 0 == shares[-1]
     assert any(0 < share < 1e-300 for share in shares)
+
+
+def test_a_threshold_that_offloads_to_nowhere_is_an_error() -> None:
+    cut = load_scenario(overrides={"links.0.bandwidth": "0"})
+    with pytest.raises(InputError, match="nothing can be offloaded"):
+        api.evaluate(cut, 19400, 6)
+    assert api.evaluate(cut, 131072, 6).throughput_rps == planned(links__0__bandwidth="0").throughput_rps
+
+
+def test_a_link_without_bandwidth_has_no_price() -> None:
+    prices = planned(links__0__bandwidth="0").shadow_prices
+    assert prices is not None
+    assert prices.egress_rps_per_gbps is None
+    assert prices.prfaas_instance_rps == 0.0
+
+
+def test_a_baseline_that_cannot_be_is_named_as_such() -> None:
+    scenario = load_scenario(overrides={"baseline": "{instances: 1}"})
+    assert plan(scenario).ratio is None
+    assert any("no homogeneous cluster to compare with" in note for note in api.warnings(scenario))
+    (missing,) = compare(scenario).unavailable
+    assert missing.name == "homogeneous-pd"
+    assert "cannot both prefill and decode" in missing.problem
+
+
+def test_the_baseline_takes_a_price_that_is_there() -> None:
+    prices = {"clusters.prfaas.hardware": "H20", "clusters.prfaas.price_per_gpu_hour": "2"}
+    by_name = {d.name: d for d in compare(load_scenario(overrides=prices)).deployments}
+    assert by_name["prfaas-pd"].cost is None
+    homogeneous = by_name["homogeneous-pd"].cost
+    assert homogeneous is not None
+    assert homogeneous.usd_per_hour == 12 * 8 * 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -169,6 +170,7 @@ def test_kv_prints_equation_2_as_the_paper_does() -> None:
         (["kv", "--length", "19.4K"], 4, "error"),
         (["kv", "--length", "256K"], 4, "error"),
         (["kv", "--hardware", "B300", "--model", "ring-2.5-1t"], 4, "error"),
+        (["kv", "--hardware", "B300"], 4, "error"),
         (["models", "show", "kimi"], 4, "error"),
         (["workloads", "show", "nothing"], 4, "error"),
         (["schema", "plans"], 4, "error"),
@@ -192,6 +194,8 @@ def test_wrong_usage_ends_with_code_2() -> None:
     assert run("plan", "--no-such-option").exit_code == 2
     assert run("plan", "--estimator", "median").exit_code == 2
     assert run("no-such-command").exit_code == 2
+    assert run("plan", "--time-limit", "5").exit_code == 2
+    assert run("plan", "--mip-gap", "0.1").exit_code == 2
 
 
 def test_a_bug_of_ours_ends_with_code_1_and_asks_for_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -280,3 +284,35 @@ def test_version_and_help() -> None:
     for name in ("plan", "compare", "kv", "models", "workloads", "schema", "init", "reproduce"):
         assert f"  {name} " in listing
         assert "Example: prfaas-opt" in run(name, "--help").stdout or name in ("models", "workloads")
+
+
+def test_a_wide_gap_is_allowed_to_the_solver_that_was_asked_for_it() -> None:
+    result = run("plan", "--set", "links.0.bandwidth=2Gbps", "--solver", "cvxpy", "--mip-gap", "0.05")
+    assert result.exit_code == 0, result.output
+
+
+def test_a_large_loss_at_one_length_is_not_called_proven() -> None:
+    lengths = "{distribution: table, lengths: [300, 2000, 9000, 20000, 33000, 70000], weights: [4, 2, 6, 2, 4, 1]}"
+    workload = f"workload={{input_tokens: {lengths}, output_tokens: 1K}}"
+    text = run("plan", "--set", workload, "--set", "links.0.bandwidth=3Gbps").stdout
+    assert "Proven optimal" not in text
+    assert "could gain at" in text
+
+
+@pytest.mark.parametrize(
+    "arguments", [["plan", "--set", "estimator=\u00e9", "--json"], ["plan", "--set", "model=\u00e9"]]
+)
+def test_no_locale_makes_it_stumble(arguments: list[str]) -> None:
+    environment = os.environ | {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([sys.executable, "-m", "prfaas_opt", *arguments], capture_output=True, env=environment)
+    assert done.returncode == 4
+    assert b"Traceback" not in done.stderr
+    if "--json" in arguments:
+        assert json.loads(done.stdout)["errors"]
+
+
+def test_a_reader_that_leaves_ends_it_as_it_ends_other_programs() -> None:
+    command = f"{sys.executable} -m prfaas_opt reproduce | head -1; exit ${{PIPESTATUS[0]}}"
+    done = subprocess.run(["bash", "-c", command], capture_output=True)
+    assert done.returncode in (0, 141)
+    assert done.stderr == b""

@@ -6,10 +6,10 @@ import dataclasses
 
 import pytest
 
-from prfaas_opt import load_scenario, plan
+from prfaas_opt import api, load_scenario, plan
 from prfaas_opt.profiles.decode import DecodeProfile
 from prfaas_opt.results import Plan, WhatIf
-from prfaas_opt.workload.densities import TruncatedLognormal, Uniform
+from prfaas_opt.workload.densities import Uniform
 from prfaas_opt.workload.distribution import LengthDistribution, table
 
 
@@ -110,9 +110,51 @@ def test_lengths_that_would_leave_the_profile_are_said_to() -> None:
     assert by_row["mean input length", -0.1].replanned_rps is not None
 
 
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        "{distribution: uniform, low: 1000, high: 60000}",
+        "{distribution: table, lengths: [1K, 9K, 20K, 33K, 70K], weights: [3, 2, 2, 2, 1]}",
+    ],
+)
+def test_a_deployed_threshold_stays_where_it_is_when_lengths_move(lengths: str) -> None:
+    setting = {"workload": f"{{input_tokens: {lengths}, output_tokens: 1K}}"}
+    scenario = load_scenario(overrides=setting)
+    best = plan(scenario, sensitivity=True)
+    assert best.sensitivity is not None
+    assert best.threshold_tokens is not None
+    for row in best.sensitivity:
+        if row.figure == "mean input length" and row.deployed_rps is not None:
+            moved = scenario.workload.input_tokens.scaled(1 + row.off_by_share)
+            assert moved is not None
+            workload = dataclasses.replace(scenario.workload, input_tokens=moved)
+            other = dataclasses.replace(scenario, workload=workload)
+            expected = api.evaluate(other, best.threshold_tokens, best.instances.pd_prefill)
+            assert row.deployed_rps == pytest.approx(expected.throughput_rps)
+
+
+def test_where_nothing_can_be_offloaded_only_local_figures_can_be_off() -> None:
+    rows = planned(sensitivity=True, links__0__bandwidth="0").sensitivity
+    assert rows is not None
+    assert {row.figure for row in rows} == {"mean input length", "local prefill latency"}
+    assert all(row.replanned_rps is not None for row in rows)
+
+
+def mean(lengths: LengthDistribution | None) -> float:
+    assert lengths is not None
+    return lengths.mean
+
+
 def test_scaled_lengths() -> None:
-    assert LengthDistribution(((1.0, Uniform(10.0, 30.0)),)).scaled(2.0).mean == pytest.approx(40.0)
-    assert table([(10.0, 1.0), (30.0, 1.0)]).scaled(0.5).mean == 10.0
-    lognormal = LengthDistribution(((1.0, TruncatedLognormal(9.0, 0.3, 128.0, 131072.0)),))
-    assert lognormal.scaled(1.1).mean == pytest.approx(1.1 * lognormal.mean, rel=1e-6)
-    assert (lognormal.scaled(1.1).low, lognormal.scaled(1.1).high) == (128.0, 131072.0)
+    assert mean(LengthDistribution(((1.0, Uniform(10.0, 30.0)),)).scaled(2.0)) == pytest.approx(40.0)
+    assert mean(table([(10.0, 1.0), (30.0, 1.0)]).scaled(0.5)) == 10.0
+
+
+@pytest.mark.parametrize("factor", [0.8, 0.9, 1.1, 1.2])
+def test_a_truncated_lognormal_keeps_its_range_and_moves_its_mean_exactly(factor: float) -> None:
+    lengths = load_scenario().workload.input_tokens
+    scaled = lengths.scaled(factor)
+    assert scaled is not None
+    assert scaled.mean == pytest.approx(factor * lengths.mean, rel=1e-12)
+    assert (scaled.low, scaled.high) == (lengths.low, lengths.high)
+    assert lengths.scaled(10.0) is None

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from prfaas_opt.latency.ttft import RoutedBand, Ttft
+from prfaas_opt.latency.ttft import LatencyBand, Ttft
 from prfaas_opt.profiles.curve import Piece, log_log, piecewise_curve, table_curve
 from prfaas_opt.workload import distribution
 from prfaas_opt.workload.densities import Uniform
@@ -27,7 +27,7 @@ def sampled(threshold: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
 @settings(max_examples=20, deadline=None)
 @given(st.floats(20.0, 1990.0), st.floats(0.02, 0.98))
 def test_mean_and_quantiles_equal_a_fine_grid(threshold: float, quantile: float) -> None:
-    bands = [RoutedBand(0.0, threshold, SLOW), RoutedBand(threshold, 2000.0, FAST)]
+    bands = [LatencyBand(0.0, threshold, SLOW), LatencyBand(threshold, 2000.0, FAST)]
     times = sampled(threshold)
     assert Ttft(LENGTHS, bands).mean_s == pytest.approx(float(times.mean()), rel=1e-5)
     assert Ttft(LENGTHS, bands).quantile_s(quantile) == pytest.approx(float(np.quantile(times, quantile)), rel=2e-4)
@@ -35,7 +35,7 @@ def test_mean_and_quantiles_equal_a_fine_grid(threshold: float, quantile: float)
 
 def test_quantiles_of_atoms_are_their_times() -> None:
     lengths = distribution.table([(100.0, 1.0), (1000.0, 1.0), (2000.0, 2.0)])
-    bands = [RoutedBand(0.0, 1000.0, SLOW), RoutedBand(1000.0, 2000.0, FAST)]
+    bands = [LatencyBand(0.0, 1000.0, SLOW), LatencyBand(1000.0, 2000.0, FAST)]
     assert Ttft(lengths, bands).quantile_s(0.25) == pytest.approx(SLOW(100.0))
     assert Ttft(lengths, bands).quantile_s(0.75) == pytest.approx(FAST(2000.0))
     assert Ttft(lengths, bands).quantile_s(0.9) == pytest.approx(SLOW(1000.0))
@@ -43,13 +43,13 @@ def test_quantiles_of_atoms_are_their_times() -> None:
 
 def test_a_single_length_has_one_time() -> None:
     lengths = distribution.constant(500.0)
-    bands = [RoutedBand(0.0, 500.0, SLOW)]
+    bands = [LatencyBand(0.0, 500.0, SLOW)]
     assert Ttft(lengths, bands).mean_s == Ttft(lengths, bands).quantile_s(0.9) == pytest.approx(SLOW(500.0))
 
 
 def test_latencies_that_fall_are_counted_where_they_are_low() -> None:
     valley = piecewise_curve((Piece(1.0, 2000.0, ((2.0, 0.0), (-2e-3, 1.0), (1e-6, 2.0))),), "latency")
-    bands = [RoutedBand(0.0, 2000.0, valley)]
+    bands = [LatencyBand(0.0, 2000.0, valley)]
     share = Ttft(LENGTHS, bands).share_within(1.25)
     assert share == pytest.approx(1000.0 / 1990.0, rel=1e-9)
     assert Ttft(LENGTHS, bands).quantile_s(share) == pytest.approx(1.25, rel=1e-9)

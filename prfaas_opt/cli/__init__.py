@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import signal
+import sys
 from typing import Annotated
 
 import typer
@@ -51,4 +54,9 @@ app.add_typer(workloads, name="workloads")
 
 def main() -> None:
     """The entry point of ``prfaas-opt``."""
+    if hasattr(signal, "SIGPIPE"):
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # end as other programs do when nobody reads on
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     app(prog_name="prfaas-opt")

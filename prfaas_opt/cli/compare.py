@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt.cli.options import EstimatorOption, JsonOption, ScenarioArgument, SetOption, overrides
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
+from prfaas_opt.units import format_share
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,7 +74,7 @@ def _cost(plan: Plan, figure: str) -> float | None:
 
 
 def _percent(share: float | None) -> str:
-    return "-" if share is None else f"{share:.1%}".replace("%", " %")
+    return "-" if share is None else format_share(share)
 
 
 _ROWS: dict[str, Callable[[Plan], str]] = {

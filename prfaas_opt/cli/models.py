@@ -8,7 +8,7 @@ import typer
 
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
-from prfaas_opt.units import format_length, to_mib
+from prfaas_opt.units import format_length, format_ms, to_mib
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -65,7 +65,7 @@ def show(
         out.print(f"{profile.hardware}, {profile.gpus_per_instance} GPUs an instance{engine}", style="bold")
         out.print(_curves(profile))
         for batch, step_s in zip(profile.decode_batches, profile.decode_steps_s, strict=True):
-            out.print(f"Decode: batch {batch}, {step_s * 1000:.3g} ms a step")
+            out.print(f"Decode: batch {batch}, {format_ms(step_s)} a step")
         for figure, source in profile.provenance.items():
             out.print(f"{figure}: {source}")
     print_warnings(model.warnings)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import functools
 import os
 import shutil
-import sys
 import textwrap
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 F = TypeVar("F", bound=Callable[..., None])
 
 INTERRUPTED = 130
+_NO_ROOM = Problem("not-writable", "", "the answer cannot be written: no space left", "make room, or write elsewhere")
 
 
 def print_json(command: str, status: str, data: Any, warnings: tuple[str, ...] = ()) -> None:
@@ -36,7 +37,7 @@ def print_raw_json(document: Any) -> None:
 
 
 def _write_json(document: Any) -> None:
-    sys.stdout.write(msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
+    typer.echo(msgspec.json.format(msgspec.json.encode(document), indent=2))  # bytes: UTF-8 whatever the locale
 
 
 def console() -> Console:
@@ -89,12 +90,13 @@ def answers(command: str) -> Callable[[F], F]:
                 raise typer.Exit(error.exit_code) from None
             except KeyboardInterrupt:
                 raise typer.Exit(INTERRUPTED) from None
-            except (typer.Exit, BrokenPipeError):
+            except typer.Exit:
                 raise
             except Exception as error:
                 if os.environ.get("PRFAAS_OPT_DEBUG") or isinstance(error, typer.BadParameter):
                     raise
-                _report(command, as_json, "error", (_bug(error),))
+                full = isinstance(error, OSError) and error.errno == errno.ENOSPC
+                _report(command, as_json and not full, "error", (_NO_ROOM if full else _bug(error),))
                 raise typer.Exit(PrfaasOptError.exit_code) from None
 
         return wrapped  # type: ignore[return-value]

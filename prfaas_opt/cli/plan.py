@@ -49,6 +49,8 @@ def plan(
     """
     from prfaas_opt import api
 
+    if solver is None and (time_limit is not None or mip_gap is not None):
+        raise typer.BadParameter("--time-limit and --mip-gap go with --solver")
     scenario = api.load_scenario(file, overrides(assignments, estimator))
     best = api.plan(scenario, policy, sensitivity)
     if solver is not None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 _SAME = 1e-9
 _NOTICED = 0.0005
+_MATERIAL = 0.001
 _PRICES = {
     "prfaas": "prfaas_instance_rps",
     "pd_prefill": "pd_prefill_instance_rps",
@@ -124,7 +125,7 @@ def _facts(plan: Plan, scenario: Scenario) -> list[str]:
             f"Cost: {plan.cost.usd_per_hour:,.2f} USD/h, {plan.cost.requests_per_usd:,.0f} requests per USD{ratio}."
         )
     gains = [
-        f"{_change(each)}: +{format_rps(each.gain_rps)} (+{format_share(each.gain_share)})"
+        f"{_change(each)}: +{format_rps(each.gain_rps)} (+{format_share(each.gain_share)}{_per_cost(each)})"
         for each in plan.what_ifs
         if each.gain_share >= _NOTICED
     ]
@@ -147,15 +148,28 @@ def _proof(plan: Plan) -> str:
             "(expected-time does)."
         )
     bound = f"no routing by length and no split exceeds {plan.bound_rps:.6f} req/s"
-    if plan.status == "optimal":
-        return f"Proven optimal for this model and these profiles: {bound} (gap {plan.gap_share:.1e}{_tie(plan)})."
     gain = plan.bound_rps / plan.throughput_rps - 1
-    at_most = f"at most {format_share(gain)}" if gain >= 0.001 else "less than 0.1 %"
+    at_most = f"at most {format_share(gain)}" if gain >= _MATERIAL else f"less than {format_share(_MATERIAL)}"
+    if plan.status == "optimal" and plan.tie_loss_share <= _MATERIAL:
+        return f"Proven optimal for this model and these profiles: {bound} (gap {plan.gap_share:.1e}{_tie(plan)})."
+    if plan.status == "optimal":
+        return (
+            "No threshold and no split does better. To share the requests of the one length at the threshold between "
+            f"the pools, or bands of length, could gain {at_most}: {bound}. "
+            "Shadow prices are those of the shared optimum."
+        )
+    if plan.routing.kind == "bands":
+        return f"Bands that are better than any threshold; {bound}: other routings could gain {at_most}."
     return f"Best of all thresholds and splits; {bound}: routing by more than one threshold could gain {at_most}."
 
 
 def _tie(plan: Plan) -> str:
     return ", from the one token length at the threshold" if (plan.tie_loss_share or 0) > 1e-9 else ""
+
+
+def _per_cost(what_if: WhatIf) -> str:
+    per_usd = what_if.gain_rps_per_usd_hour
+    return f", {format_rps(per_usd)} for 1 USD/h" if per_usd else ""
 
 
 def _change(what_if: WhatIf) -> str:
@@ -180,7 +194,7 @@ def _sensitivity_table(plan: Plan, deviations: tuple[Deviation, ...]) -> Table:
 
 
 def _moved(rps: float, now_rps: float) -> str:
-    return f"{rps:.2f} ({rps / now_rps - 1:+z.1%})".replace("%", " %")
+    return f"{rps:.2f} ({format_share(rps / now_rps - 1, signed=True)})"
 
 
 def _sources(plan: Plan, scenario: Scenario) -> list[str]:

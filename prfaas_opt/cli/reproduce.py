@@ -9,6 +9,7 @@ import typer
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json
 from prfaas_opt.errors import CheckFailedError
+from prfaas_opt.units import format_share
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -57,7 +58,7 @@ def _print(out: Console, reproduction: Reproduction) -> None:
             row.quantity,
             ("< " if row.criterion == "below" else "") + _figure(row.paper),
             _figure(row.ours),
-            f"{row.relative_difference:+z.1%}".replace("%", " %"),
+            format_share(row.relative_difference, signed=True),
             row.evidence if row.within else "DIFFERS",
         )
     if table is not None:

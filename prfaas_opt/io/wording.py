@@ -73,14 +73,16 @@ def _digits(value: int) -> int:
 def closest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """At most three of the known words that a word may be a misspelling of, nearest first.
 
-    >>> closest("Internal1T", ["internal-1t", "kimi-linear"])
-    ['internal-1t']
+    >>> closest("Internal1T", ["internal-1t", "kimi-linear"]), closest("kimi", ["internal-1t", "kimi-linear"])
+    (['internal-1t'], ['kimi-linear'])
     """
     by_folded: dict[str, str] = {}
     for candidate in known:
         by_folded.setdefault(candidate.casefold(), candidate)
-    near = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=cutoff)
-    return [by_folded[folded] for folded in near]
+    word = word.casefold()
+    begins = [folded for folded in by_folded if word and folded.startswith(word)]
+    near = difflib.get_close_matches(word, by_folded, n=3, cutoff=cutoff)
+    return [by_folded[folded] for folded in dict.fromkeys([*near, *begins])][:3]
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -1,1 +1,1 @@
-"""."""
+"""Latency of a request."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prfaas_opt.numerics import evaluate_terms, first_reaching, sign_changes
+from prfaas_opt.numerics import at_or_just_below, evaluate_terms, first_reaching, sign_changes
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 from prfaas_opt.throughput.expectation import Expectation
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class RoutedBand:
+class LatencyBand:
     """Lengths in ``(low, high]`` tokens that prefill with one latency curve."""
 
     low: float
@@ -32,13 +32,13 @@ class Ttft:
 
     >>> from prfaas_opt.profiles.curve import linear, table_curve
     >>> from prfaas_opt.workload.distribution import table
-    >>> band = RoutedBand(0, 100, table_curve([1, 100], [0.1, 10.0], linear))
+    >>> band = LatencyBand(0, 100, table_curve([1, 100], [0.1, 10.0], linear))
     >>> ttft = Ttft(table([(10.0, 3.0), (50.0, 1.0)]), [band])
     >>> ttft.mean_s, ttft.share_within(1.0), ttft.quantile_s(0.9)
     (2.0, 0.75, 5.0)
     """
 
-    def __init__(self, lengths: LengthDistribution, bands: Sequence[RoutedBand]) -> None:
+    def __init__(self, lengths: LengthDistribution, bands: Sequence[LatencyBand]) -> None:
         self._bands = bands
         self._densities = dataclasses.replace(lengths, atoms=())
         self.mean_s = sum(Expectation(band.prefill_s, lengths).between(band.low, band.high) for band in bands)
@@ -63,10 +63,9 @@ class Ttft:
             turns = [x for x in band.prefill_s.slope_sign_changes if a < x < b]
             times += [evaluate_terms(terms_at(band.prefill_s, b), x) for x in (a, *turns, b)]
         reached = first_reaching(self.share_within, quantile, min(times), max(times))
-        atom = bisect.bisect_left(self._atom_times, reached * (1 - 1e-14))
-        return next((time for time in self._atom_times[atom : atom + 1] if time <= reached), reached)
+        return at_or_just_below(self._atom_times, reached)
 
-    def _stretches(self) -> list[tuple[RoutedBand, float, float]]:
+    def _stretches(self) -> list[tuple[LatencyBand, float, float]]:
         """Ranges of length with a density, on which one band's curve is one piece."""
         stretches = []
         for band in self._bands if self._densities.parts else ():

@@ -1,1 +1,1 @@
-"""."""
+"""The planning problem, its exact search, proof, evaluation and description."""

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Profile
     from prfaas_opt.scenario import Cluster, Scenario
 
+BASELINE = "baseline"
+"""Name of the homogeneous cluster, as its field in a scenario."""
+
 
 def two_pool_problem(scenario: Scenario) -> TwoPoolProblem:
     """The problem of the plan: remote prefill, local prefill and decode.
@@ -44,7 +47,7 @@ def two_pool_problem(scenario: Scenario) -> TwoPoolProblem:
 def _remote_pool(scenario: Scenario) -> RemotePool | None:
     """The remote pool; None where there is none or its link carries nothing, so that nothing can be offloaded."""
     remote, link = scenario.remote, scenario.link
-    if remote is None or link is None or link.bandwidth_bytes_per_s == 0:
+    if remote is None or link is None or not scenario.can_offload:
         return None
     profile = profile_of(scenario, remote)
     return RemotePool(
@@ -64,9 +67,9 @@ def homogeneous_scenario(scenario: Scenario) -> Scenario:
     price = baseline.price_per_gpu_hour
     if price is None:
         same = (c.price_per_gpu_hour for c in clusters if c.hardware.casefold() == hardware.casefold())
-        price = next(same, None)
+        price = next((each for each in same if each is not None), None)
     instances = baseline.instances or sum(cluster.instances for cluster in clusters)
-    cluster = dataclasses.replace(pd, hardware=hardware, instances=instances, price_per_gpu_hour=price)
+    cluster = dataclasses.replace(pd, name=BASELINE, hardware=hardware, instances=instances, price_per_gpu_hour=price)
     return dataclasses.replace(scenario, pd=cluster, remote=None, link=None)
 
 
@@ -86,10 +89,23 @@ def profile_of(scenario: Scenario, cluster: Cluster) -> Profile:
     profile = scenario.model.profile(cluster.hardware)
     if profile is None:
         known = ", ".join(scenario.model.hardware)
-        where = f"{scenario.origin} clusters.{cluster.name}.hardware"
+        where = f"{_place(scenario, cluster)}.hardware"
         message = f"{scenario.model.name} has no profile for {cluster.hardware}, expected one of {known}"
-        raise InputError(Problem("unknown-hardware", where.strip(), message, "add a profile to the model"))
+        raise InputError(Problem("unknown-hardware", where, message, "add a profile to the model"))
     return profile
+
+
+def instance_usd_per_hour(scenario: Scenario, cluster: Cluster) -> float | None:
+    """What one instance of a cluster costs an hour; None without a price."""
+    if cluster.price_per_gpu_hour is None:
+        return None
+    return cluster.price_per_gpu_hour * profile_of(scenario, cluster).gpus_per_instance
+
+
+def _place(scenario: Scenario, cluster: Cluster) -> str:
+    """What errors call a cluster: its field, or the baseline's."""
+    field = cluster.name if cluster.name == BASELINE else f"clusters.{cluster.name}"
+    return f"{scenario.origin} {field}".strip()
 
 
 def decode_batch(scenario: Scenario, profile: Profile) -> int:
@@ -104,13 +120,14 @@ def decode_batch(scenario: Scenario, profile: Profile) -> int:
         raise InputError(Problem("missing-decode", scenario.origin, message, "add decode to its profile"))
     batch = profile.decode.largest_batch(scenario.tokens_per_s)
     if batch is None:
-        wanted, possible = scenario.tokens_per_s or 0.0, profile.decode.fastest_tokens_per_s
+        assert scenario.tokens_per_s is not None
+        wanted, possible = scenario.tokens_per_s, profile.decode.fastest_tokens_per_s
         raise InfeasibleError(
             Problem(
                 "slo",
                 f"{scenario.origin} slo.tokens_per_s".strip(),
-                f"{wanted:g} tokens/s leave {1000 / wanted:.3g} ms a decode step, but the fastest step measured for "
-                f"{scenario.model.name} on {profile.hardware} takes {1000 / possible:.3g} ms",
+                f"{wanted:g} tokens/s leave {units.format_ms(1 / wanted)} a decode step, but the fastest step measured "
+                f"for {scenario.model.name} on {profile.hardware} takes {units.format_ms(1 / possible)}",
                 f"ask {possible:.6g} tokens/s or less, or give the profile a smaller, faster batch",
             )
         )
@@ -119,13 +136,11 @@ def decode_batch(scenario: Scenario, profile: Profile) -> int:
 
 def _decode_rps_per_instance(scenario: Scenario, cluster: Cluster, profile: Profile) -> float:
     batch = decode_batch(scenario, profile)
-    if cluster.instances == 1 and (
-        scenario.remote is None or scenario.link is None or scenario.link.bandwidth_bytes_per_s == 0
-    ):
+    if cluster.instances == 1 and not scenario.can_offload:
         raise InfeasibleError(
             Problem(
                 "split",
-                f"{scenario.origin} clusters.{cluster.name}.instances".strip(),
+                f"{_place(scenario, cluster)}.instances",
                 "1 instance cannot both prefill and decode, and no link carries prefilled requests to it",
                 "give it 2 instances, or a prefill cluster behind a link with some bandwidth",
             )
@@ -158,7 +173,7 @@ def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profil
     return [
         Problem(
             "negative-size",
-            f"{scenario.origin} clusters.{cluster.name}".strip(),
+            _place(scenario, cluster),
             f"below its first point the KVCache size of {scenario.model.name} on {profile.hardware} follows the first "
             f"segment's slope and would be negative at {units.format_tokens(lengths.low)} tokens",
             "add a point at a shorter length",
@@ -177,6 +192,10 @@ def _curves(cluster: Cluster, profile: Profile) -> list[tuple[str, Curve]]:
 def assumptions(scenario: Scenario) -> tuple[str, ...]:
     """What a reader of this scenario's results should know: warnings of the model, lengths outside the data."""
     lengths, notes = scenario.workload.input_tokens, list(scenario.model.warnings)
+    try:
+        two_pool_problem(homogeneous_scenario(scenario))
+    except (InputError, InfeasibleError) as error:
+        notes.append(f"there is no homogeneous cluster to compare with: {error.problems[0].message}")
     for cluster in (scenario.remote, scenario.pd):
         if cluster is None:
             continue
@@ -185,10 +204,12 @@ def assumptions(scenario: Scenario) -> tuple[str, ...]:
         first = max(curve.measured_low_tokens for curve in curves)
         last = min(curve.measured_high_tokens for curve in curves)
         below, above = lengths.share_at_most(first) if lengths.low < first else 0.0, lengths.share_above(last)
+        sends = cluster.role == "prefill"
+        assumed = "the first latency and the first slope in size are" if sends else "the first latency is"
         if below > 0:
             notes.append(
                 f"{units.format_share(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
-                f"the {profile.hardware} figures begin; the first latency and the first slope in size are assumed there"
+                f"the {profile.hardware} figures begin; {assumed} assumed there"
             )
         if above > 0:
             notes.append(

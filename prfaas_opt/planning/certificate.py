@@ -51,7 +51,7 @@ class Prices:
     link_rps_per_byte_per_s: float = 0.0
 
 
-RoutedBand = tuple[float, float, bool]
+OffloadBand = tuple[float, float, bool]
 """Lengths above the first and up to the second number of tokens, and whether they are offloaded."""
 
 
@@ -86,9 +86,9 @@ class CheapestRouting:
         ranges = list(itertools.pairwise(breaks)) or [(low, high)]
         self._segments = [_Segment(a, b, *(terms_at(curve, b) for curve in curves)) for a, b in ranges]
 
-    def bands(self, a: float, p: float, b: float) -> list[RoutedBand]:
+    def bands(self, a: float, p: float, b: float) -> list[OffloadBand]:
         """Where offloading is the cheaper way, and where not."""
-        bands: list[RoutedBand] = []
+        bands: list[OffloadBand] = []
         start = 0.0
         for segment in self._segments:
             h: list[Term] = [
@@ -109,7 +109,7 @@ class CheapestRouting:
         """Loads of the cheapest routing."""
         return self.loads_of(self.bands(a, p, b))
 
-    def loads_of(self, bands: Sequence[RoutedBand]) -> Loads:
+    def loads_of(self, bands: Sequence[OffloadBand]) -> Loads:
         """Loads of any routing."""
         remote_s = local_s = sent_bytes = 0.0
         for low, high, offload in bands:

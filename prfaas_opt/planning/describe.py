@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING
 
 from prfaas_opt import results, units
-from prfaas_opt.latency.ttft import RoutedBand, Ttft
-from prfaas_opt.planning.build import decode_batch, profile_of
+from prfaas_opt.latency.ttft import LatencyBand, Ttft
+from prfaas_opt.planning.build import decode_batch, instance_usd_per_hour, profile_of
 from prfaas_opt.planning.evaluate import certify, evaluate
 from prfaas_opt.scenario import ESTIMATORS
 
@@ -80,11 +80,11 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
 
 def _routing(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> results.Routing:
     lengths, remote = problem.lengths, scenario.remote
-    first = math.ceil(lengths.low)
-    served = [(each, scenario.pd.name) for each in decision.kept(lengths)]
+    first, last = math.ceil(lengths.low), lengths.last_threshold
+    served = [(each, scenario.pd.name) for each in decision.kept]
     served += [(each, remote.name) for each in decision.offloaded if remote]
     bands = tuple(
-        results.Band(max(low + 1, first), high, pool)
+        results.Band(int(max(low + 1, first)), int(min(high, last)), pool)
         for (low, high), pool in sorted(served)
         if lengths.moment(0.0, low, high) > 0
     )
@@ -136,8 +136,8 @@ def _bottlenecks(used: results.Utilization, ceilings: dict[results.Stage, float]
 def _ttft(problem: TwoPoolProblem, decision: Decision) -> tuple[float, float]:
     """Mean and P90 of the prefill time, s."""
     lengths, remote = problem.lengths, problem.remote
-    bands = [RoutedBand(*each, problem.local_prefill_s) for each in decision.kept(lengths)]
-    bands += [RoutedBand(*each, remote.prefill_s) for each in decision.offloaded if remote]
+    bands = [LatencyBand(*each, problem.local_prefill_s) for each in decision.kept]
+    bands += [LatencyBand(*each, remote.prefill_s) for each in decision.offloaded if remote]
     bands = [band for band in bands if lengths.moment(0.0, band.low, band.high) > 0]
     ttft = Ttft(lengths, bands)
     return ttft.mean_s, ttft.quantile_s(0.9)
@@ -153,7 +153,9 @@ def _shadow_prices(
         prfaas_instance_rps=prices.remote_rps * remote.max_utilization if remote else None,
         pd_prefill_instance_rps=prices.local_rps * problem.pd_ceiling if decision.prefill_instances else None,
         pd_decode_instance_rps=prices.decode_rps * problem.pd_ceiling,
-        egress_rps_per_gbps=prices.link_rps_per_byte_per_s * link.max_utilization * units.GBPS if link else None,
+        egress_rps_per_gbps=prices.link_rps_per_byte_per_s * link.max_utilization * units.GBPS
+        if link and link.bandwidth_bytes_per_s
+        else None,
     )
 
 
@@ -161,10 +163,10 @@ def _cost(scenario: Scenario, throughput_rps: float) -> results.Cost | None:
     clusters: list[Cluster] = [c for c in (scenario.remote, scenario.pd) if c]
     usd_per_hour = 0.0
     for cluster in clusters:
-        if cluster.price_per_gpu_hour is None:
+        price = instance_usd_per_hour(scenario, cluster)
+        if price is None:
             return None
-        gpus = cluster.instances * profile_of(scenario, cluster).gpus_per_instance
-        usd_per_hour += gpus * cluster.price_per_gpu_hour
+        usd_per_hour += cluster.instances * price
     if usd_per_hour == 0:
         return None
     return results.Cost(usd_per_hour, throughput_rps * units.HOUR_S / usd_per_hour, None)

@@ -25,7 +25,7 @@ _AGREEMENT = 1e-9
 
 @dataclass(frozen=True)
 class ClassMeans:
-    """Service of the two classes of a threshold; None where a class is empty.
+    """Service of the requests that are offloaded and of those that stay; None where there are none.
 
     Attributes:
         offload_share: p.
@@ -55,7 +55,7 @@ class Rates:
 def class_means(problem: TwoPoolProblem, decision: Decision, estimator: Estimator) -> ClassMeans:
     """The means that equations 3 and 4 take: at the mean length of each class, or of the service times themselves."""
     lengths, remote = problem.lengths, problem.remote
-    offloaded, kept = decision.offloaded, decision.kept(lengths)
+    offloaded, kept = decision.offloaded, decision.kept
     # A class is empty where its share or its time is zero: the other may be left, too small to divide by or into.
     local_seconds = math.fsum(problem.local_time.between(*each) for each in kept)
     remote_seconds = math.fsum(remote.time.between(*each) for each in offloaded) if remote else 0.0

@@ -1,7 +1,8 @@
 """Routing by any bands of length, where one threshold is not the best.
 
-At the prices that prove the bound, the cheapest routing *is* the best one: where ``p*T_local - a*T_remote - b*S`` is
-positive, offload. Only its edges must be rounded to whole tokens.
+At the prices that prove the bound, the cheapest routing is the best one: where ``p*T_local - a*T_remote - b*S`` is
+positive, offload. Only its edges must be rounded to whole tokens. Where many requests have one and the same length, as
+in a table of few lengths, that rounding may lose much, and another combination of lengths may do better.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prfaas_opt.numerics import bracketed_root
-from prfaas_opt.planning.problem import Decision, Range
+from prfaas_opt.planning.certificate import Loads
+from prfaas_opt.planning.problem import Decision, Range, complement
 from prfaas_opt.planning.threshold import TIE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from prfaas_opt.planning.certificate import CheapestRouting, Loads, Prices, RoutedBand
+    from prfaas_opt.planning.certificate import CheapestRouting, OffloadBand, Prices
     from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
 
 _MOST_ROUNDED = 8
@@ -31,7 +33,8 @@ class FreeRouting:
 
     Attributes:
         decision: edges in whole tokens.
-        shared_rps: what it would carry with its edges anywhere inside a token length.
+        shared_rps: what it would carry with its edges anywhere inside a token length; with an edge at a length that
+            many requests have, no more than it carries.
     """
 
     decision: Decision
@@ -53,7 +56,6 @@ def free_routing(
     bands = routing.bands(prices.remote_rps, prices.local_rps, prices.link_rps_per_byte_per_s)
     if decode_rps < _throughput(problem, remote, split, routing.loads_of(bands)):
         bands = _least_egress(problem, remote, routing, split, decode_rps)
-    shared_rps = _throughput(problem, remote, split, routing.loads_of(bands))
     decisions = [
         Decision(offloaded, split, _throughput(problem, remote, split, _loads(problem, remote, offloaded)))
         for offloaded in _rounded(problem, bands)
@@ -61,16 +63,16 @@ def free_routing(
     highest = max(decision.throughput_rps for decision in decisions)
     best = [decision for decision in decisions if decision.throughput_rps >= highest * (1 - TIE)]
     decision = min(best, key=lambda d: _loads(problem, remote, d.offloaded).sent_bytes)
-    return FreeRouting(decision, max(shared_rps, highest))
+    shared_rps = highest
+    if not any(abs(edge - atom) < 1.0 for _, edge, _ in bands for atom in problem.lengths.atom_lengths):
+        shared_rps = max(highest, _throughput(problem, remote, split, routing.loads_of(bands)))
+    return FreeRouting(decision, shared_rps)
 
 
-def _loads(problem: TwoPoolProblem, remote: RemotePool, offloaded: Sequence[Range]) -> Loads:
-    from prfaas_opt.planning.certificate import Loads
-
-    kept = Decision(tuple(offloaded), 0, 0.0).kept(problem.lengths)
+def _loads(problem: TwoPoolProblem, remote: RemotePool, offloaded: tuple[Range, ...]) -> Loads:
     return Loads(
         sum(remote.time.between(*each) for each in offloaded),
-        sum(problem.local_time.between(*each) for each in kept),
+        sum(problem.local_time.between(*each) for each in complement(offloaded)),
         sum(remote.sent.between(*each) for each in offloaded),
     )
 
@@ -86,7 +88,7 @@ def _throughput(problem: TwoPoolProblem, remote: RemotePool, split: int, loads: 
 
 def _least_egress(
     problem: TwoPoolProblem, remote: RemotePool, routing: CheapestRouting, split: int, rate_rps: float
-) -> list[RoutedBand]:
+) -> list[OffloadBand]:
     """The routing that carries a rate and sends the fewest bytes: bytes have a price of 1, the pools what they need."""
     local_room_s, remote_room_s = problem.usable_prefill(split) / rate_rps, remote.usable_instances / rate_rps
 
@@ -115,7 +117,7 @@ def _least_egress(
     return routing.bands(price, local_price(price), 1.0)
 
 
-def _rounded(problem: TwoPoolProblem, bands: Sequence[RoutedBand]) -> Iterator[tuple[Range, ...]]:
+def _rounded(problem: TwoPoolProblem, bands: Sequence[OffloadBand]) -> Iterator[tuple[Range, ...]]:
     """The bands that are offloaded, with their inner edges rounded to whole tokens in every way."""
     lengths = problem.lengths
     edges = [high for _, high, _ in bands[:-1]]
@@ -126,7 +128,7 @@ def _rounded(problem: TwoPoolProblem, bands: Sequence[RoutedBand]) -> Iterator[t
         for x in edges
     ]
     for inner in itertools.product(*map(dict.fromkeys, ways)):
-        points = [0, *inner, lengths.last_threshold]
+        points = [0.0, *inner, math.inf]
         yield tuple(
             (low, high)
             for (low, high), (_, _, offload) in zip(itertools.pairwise(points), bands, strict=True)

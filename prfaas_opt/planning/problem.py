@@ -2,18 +2,19 @@
 
 Named constraints (DESIGN, as maximize Lambda):
 
-    remote_prefill   Lambda * E[T_remote(L); offloaded] <= remote_instances
-    local_prefill    Lambda * E[T_local(L); kept]       <= prefill_ceiling * N_p
+    remote_prefill   Lambda * E[T_remote(L); offloaded] <= usable_instances
+    local_prefill    Lambda * E[T_local(L); kept]       <= pd_ceiling * N_p
     egress           Lambda * E[S(L); offloaded]        <= egress_bytes_per_s
-    decode           Lambda                             <= decode_rps_per_instance * N_d
+    decode           Lambda                             <= pd_ceiling * N_d * decode_rps_per_instance
     split            N_p + N_d = pd_instances, N_p in splits, integers
 
-Utilization ceilings are already inside the right-hand sides.
+Utilization ceilings are inside the right-hand sides.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -93,8 +94,8 @@ class TwoPoolProblem:
         return self.pd_ceiling * prefill_instances
 
 
-Range = tuple[int, int]
-"""Lengths above the first and up to the second number of tokens."""
+Range = tuple[float, float]
+"""Lengths above the first and up to the second number of whole tokens; the last range of all ends at infinity."""
 
 
 @dataclass(frozen=True)
@@ -116,11 +117,20 @@ class Decision:
         cls, lengths: LengthDistribution, threshold_tokens: int, prefill_instances: int, throughput_rps: float = 0.0
     ) -> Decision:
         """Offloads every length above a threshold."""
-        last = lengths.last_threshold
-        offloaded = ((threshold_tokens, last),) if threshold_tokens < last else ()
+        offloaded = ((threshold_tokens, math.inf),) if threshold_tokens < lengths.last_threshold else ()
         return cls(offloaded, prefill_instances, throughput_rps)
 
-    def kept(self, lengths: LengthDistribution) -> tuple[Range, ...]:
+    @property
+    def kept(self) -> tuple[Range, ...]:
         """The ranges of length that prefill locally."""
-        edges = [0, *itertools.chain.from_iterable(self.offloaded), lengths.last_threshold]
-        return tuple((low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high)
+        return complement(self.offloaded)
+
+
+def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    """The lengths outside some ranges.
+
+    >>> complement(((0, 10), (20, 30)))
+    ((10, 20), (30, inf))
+    """
+    edges = [0.0, *itertools.chain.from_iterable(ranges), math.inf]
+    return tuple((low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high)

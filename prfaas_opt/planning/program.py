@@ -50,7 +50,6 @@ _MIXED_INTEGER = {"HIGHS", "SCIP", "GUROBI", "CPLEX", "MOSEK", "XPRESS", "COPT",
 class Binned:
     """Probability of each bin and, for a request of it, mean seconds in either pool and mean bytes."""
 
-    edges: tuple[float, ...]
     weights: NDArray[np.float64]
     remote_s: NDArray[np.float64]
     local_s: NDArray[np.float64]
@@ -92,8 +91,7 @@ def binned(problem: TwoPoolProblem, remote: RemotePool, edges: tuple[float, ...]
         totals = np.array([of.between(*each) for each in ranges])
         return np.asarray(np.maximum(totals[held], 0.0) / weights[held], dtype=np.float64)
 
-    kept_edges = (0.0, *(high for (_, high), some in zip(ranges, held, strict=True) if some))
-    return Binned(kept_edges, weights[held], means(remote.time), means(problem.local_time), means(remote.sent))
+    return Binned(weights[held], means(remote.time), means(problem.local_time), means(remote.sent))
 
 
 class RoutingProgram:

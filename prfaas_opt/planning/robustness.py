@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from prfaas_opt import results, units
-from prfaas_opt.planning.build import profile_of, two_pool_problem
+from prfaas_opt.planning.build import instance_usd_per_hour, profile_of, two_pool_problem
 from prfaas_opt.planning.evaluate import evaluate
 from prfaas_opt.planning.split import solve
-from prfaas_opt.planning.variations import FIGURES, with_figure_off, with_more
+from prfaas_opt.planning.variations import FIGURES, LOCAL_FIGURES, with_figure_off, with_more
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.problem import Decision, TwoPoolProblem
-    from prfaas_opt.scenario import Cluster, Policy, Scenario
+    from prfaas_opt.scenario import Policy, Scenario
 
 MORE_LINK_SHARE = 0.1
 """Part of its bandwidth by which a link is made wider in a what-if."""
@@ -29,9 +29,11 @@ def what_ifs(
     changes: list[tuple[str, str, TwoPoolProblem, float | None, int]] = []
     if remote is not None and problem.remote is not None:
         more = with_more(problem, usable_remote_instances=remote.max_utilization)
-        changes.append((remote.name, f"one {remote.hardware} instance", more, _price(scenario, remote), 1))
+        changes.append(
+            (remote.name, f"one {remote.hardware} instance", more, instance_usd_per_hour(scenario, remote), 1)
+        )
     one_more = with_more(problem, pd_instances=1)
-    changes.append((pd.name, f"one {pd.hardware} instance", one_more, _price(scenario, pd), 0))
+    changes.append((pd.name, f"one {pd.hardware} instance", one_more, instance_usd_per_hour(scenario, pd), 0))
     if link is not None and problem.remote is not None:
         extra = MORE_LINK_SHARE * link.bandwidth_bytes_per_s
         wider = with_more(problem, egress_bytes_per_s=extra * link.max_utilization)
@@ -62,7 +64,7 @@ def deviations(
 ) -> tuple[results.Deviation, ...]:
     """Each figure off by each share: the deployed decision re-evaluated, and a new plan."""
     rows = []
-    for figure in FIGURES:
+    for figure in FIGURES if problem.remote else LOCAL_FIGURES:
         for share in shares:
             changed = with_figure_off(problem, figure, 1.0 + share)
             solution = solve(changed, policy) if changed is not None else None
@@ -84,19 +86,12 @@ def deviations(
 
 
 def _slower(scenario: Scenario) -> Scenario | None:
-    """The scenario with an SLO of one token/s less; None where decode is a constant pair and that changes nothing."""
+    """The scenario with an SLO of one token/s less; None without an SLO above that, and for a constant decode pair."""
     decode = profile_of(scenario, scenario.pd).decode
     rate = scenario.tokens_per_s
     if decode is None or len(decode.batches) < 2 or rate is None or rate <= 1:
         return None
     return dataclasses.replace(scenario, tokens_per_s=rate - 1)
-
-
-def _price(scenario: Scenario, cluster: Cluster) -> float | None:
-    """USD/h of one instance."""
-    if cluster.price_per_gpu_hour is None:
-        return None
-    return cluster.price_per_gpu_hour * profile_of(scenario, cluster).gpus_per_instance
 
 
 def _instances(

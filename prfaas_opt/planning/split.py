@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Policy
 
 WORTH_BANDS_SHARE = 1e-6
-"""Gap beyond the shared token length from which on bands are looked for."""
+"""Gap from which on bands are looked for."""
 NEAR_OPTIMAL_SHARE = 0.01
 """Loss of throughput that still counts as near-optimal."""
 
@@ -31,12 +31,12 @@ class Solution:
     """A decision and what is proven of it; the proof is None under mean-length, which is not additive.
 
     Attributes:
-        decision: threshold and split.
-        near_optimal_tokens: thresholds within 1 % of its throughput, for its split; None where it is no threshold.
+        decision: routing and split.
+        near_optimal_tokens: thresholds within 1 % of its throughput, for its split; None where none were looked for.
         bound_rps: no routing and no split carries more.
         shared_rps: what it would carry if the one token length at each of its edges could be shared.
         prices: duals of its split.
-        best_threshold: nothing does better with one threshold.
+        best_threshold: it is the best of all thresholds; else nothing is claimed of it but the bound.
     """
 
     decision: Decision
@@ -115,7 +115,8 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | N
         min(shared_rps(n), problem.decode_limit_rps(n)) for n in (shared_crossing, shared_crossing - 1) if n in splits
     )
     bound, split = bound_over_splits(problem, shared_crossing, prefill_bound)
-    if policy == "free" and shared < bound * (1 - WORTH_BANDS_SHARE) and problem.remote and prefill.routing and split:
+    loses = decision.throughput_rps < bound * (1 - WORTH_BANDS_SHARE)
+    if policy == "free" and loses and problem.remote and prefill.routing and split:
         free = free_routing(problem, problem.remote, prefill.routing, split, prefill_bound(split))
         if free.decision.throughput_rps > decision.throughput_rps:
             return Solution(free.decision, None, bound, free.shared_rps, prices(split), best_threshold=False)

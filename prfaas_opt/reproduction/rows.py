@@ -167,7 +167,7 @@ def _section_2_3() -> Iterator[Row]:
     ]
     for model, title, gpus, length, printed, unit, criterion in figures:
         gbps = listings.kv([model], [length], gpus=gpus).clusters[0].egress_gbps
-        ours = gbps / 1000 if unit == "Tbps" else gbps
+        ours = units.to_tbps(gbps) if unit == "Tbps" else gbps
         quantity = f"{title}, {gpus:,} GPUs at {length} ({unit})"
         yield _row(
             f"section-2.3.{model}.{gpus}.{length}",
@@ -238,9 +238,15 @@ def _section_4() -> Iterator[Row]:
     assert priced.cost.ratio is not None
     offloaded = lengths.mean_above(paper.THRESHOLD_TOKENS) or 0.0
     figures: list[tuple[str, str, float, float, _Criterion]] = [
-        ("mean-input", "mean input length (thousand tokens)", 27, lengths.mean / 1000, _WITHIN_2),
+        ("mean-input", "mean input length (thousand tokens)", 27, units.to_thousand_tokens(lengths.mean), _WITHIN_2),
         ("offload-share", "share offloaded", 0.496, best.offload_share, _WITHIN_2),
-        ("mean-offloaded", "mean offloaded length at t = 19,400 (K tokens)", 44, offloaded / 1024, _WITHIN_2),
+        (
+            "mean-offloaded",
+            "mean offloaded length at t = 19,400 (K tokens)",
+            44,
+            units.to_k_tokens(offloaded),
+            _WITHIN_2,
+        ),
         ("egress", 'egress at t = 19,400 (Gbps), "about 13"', 13, at_paper.egress_gbps, _WITHIN_8),
         ("gain-homogeneous", "1 + gain over homogeneous", 1.54, best.ratio, _WITHIN_2),
         ("gain-naive", "1 + gain over naive", 1.32, best.throughput_rps / naive.throughput_rps, _WITHIN_2),

@@ -1,1 +1,1 @@
-"""."""
+"""The equations of the paper, and exact means over lengths."""

@@ -1,1 +1,1 @@
-"""."""
+"""Distributions of request lengths."""

@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from prfaas_opt.numerics import bracketed_root
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 _SQRT1_2 = math.sqrt(0.5)
+_FARTHEST_MU = 1.0
 
 
 def normal_interval(low: float, high: float) -> float:
@@ -50,9 +53,18 @@ class TruncatedLognormal:
     low: float
     high: float
 
-    def scaled(self, factor: float) -> TruncatedLognormal:
-        """``mu`` moved by ``ln factor``; the range stays."""
-        return dataclasses.replace(self, mu=self.mu + math.log(factor))
+    def scaled(self, factor: float) -> TruncatedLognormal | None:
+        """``mu`` moved so that the mean is ``factor`` times as long; the range stays. None where no such mu is near."""
+        target = factor * self.moment(1.0, self.low, self.high)
+
+        def excess(mu: float) -> float:
+            moved = dataclasses.replace(self, mu=mu)
+            return moved.moment(1.0, moved.low, moved.high) - target
+
+        low, high = self.mu - _FARTHEST_MU, self.mu + _FARTHEST_MU
+        if not excess(low) < 0 < excess(high):
+            return None
+        return dataclasses.replace(self, mu=bracketed_root(excess, low, high)[0])
 
     def _z(self, length: float) -> float:
         return (math.log(length) - self.mu) / self.sigma

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from prfaas_opt.numerics import first_reaching
+from prfaas_opt.numerics import at_or_just_below, first_reaching
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,8 +31,8 @@ class ContinuousPart(Protocol):
     def high(self) -> float:
         """The longest length, in tokens."""
 
-    def scaled(self, factor: float) -> ContinuousPart:
-        """The density of lengths that are typically ``factor`` times as long."""
+    def scaled(self, factor: float) -> ContinuousPart | None:
+        """A density of the same kind whose mean is ``factor`` times as long; None where there is none."""
 
     def moment(self, power: float, a: float, b: float) -> float:
         """``E[L**power; a < L <= b]`` for ``low <= a <= b <= high``."""
@@ -91,13 +91,18 @@ class LengthDistribution:
         first, last = bisect.bisect_right(self.atom_lengths, a), bisect.bisect_right(self.atom_lengths, b)
         return continuous + math.fsum(w * x**power for x, w in self.atoms[first:last])
 
-    def scaled(self, factor: float) -> LengthDistribution:
-        """Lengths ``factor`` times as long; a truncated log-normal keeps its range, so its mean moves a little less.
+    def scaled(self, factor: float) -> LengthDistribution | None:
+        """A distribution of the same kind whose mean is ``factor`` times as long; None where there is none.
+
+        Lengths are multiplied; but a truncated log-normal keeps its range, and its ``mu`` moves.
 
         >>> table([(10.0, 1.0), (20.0, 1.0)]).scaled(1.5).mean
         22.5
         """
-        parts = tuple((weight, part.scaled(factor)) for weight, part in self.parts)
+        scaled = [(weight, part.scaled(factor)) for weight, part in self.parts]
+        parts = tuple((weight, part) for weight, part in scaled if part is not None)
+        if len(parts) < len(scaled):
+            return None
         return LengthDistribution(parts, tuple((factor * x, w) for x, w in self.atoms))
 
     @cached_property
@@ -130,8 +135,7 @@ class LengthDistribution:
         10.0
         """
         reached = first_reaching(self.share_at_most, share, self.low, self.high)
-        atom = bisect.bisect_left(self.atom_lengths, reached * (1 - 1e-14))
-        return next((x for x in self.atom_lengths[atom : atom + 1] if x <= reached), reached)
+        return at_or_just_below(self.atom_lengths, reached)
 
     @cached_property
     def first_threshold(self) -> int:
