@@ -18,6 +18,7 @@ SCHEMA_VERSION = 1
 Status = Literal["optimal", "threshold-optimal", "feasible", "infeasible", "error"]
 Kind = Literal["threshold", "bands", "all-local", "all-remote"]
 Name = Literal["prfaas-pd", "homogeneous-pd", "naive-heterogeneous"]
+Pool = Literal["prfaas", "pd_prefill"]
 Stage = Literal["prfaas", "pd_prefill", "pd_decode", "egress"]
 
 Used = Annotated[float, Meta(ge=0, description="share of the resource's full capacity in use")]
@@ -31,7 +32,7 @@ class Band(Struct, frozen=True):
 
     from_tokens: Tokens
     to_tokens: Tokens
-    pool: Annotated[str, Meta(description="name of the cluster that prefills")]
+    pool: Pool
 
 
 class Routing(Struct, frozen=True):
@@ -55,7 +56,7 @@ class Path(Struct, frozen=True, kw_only=True):
     model: str
     from_: Annotated[str, Meta(description="cluster that prefills")] = field(name="from")
     to: Annotated[str, Meta(description="cluster that decodes")]
-    pool: Annotated[str, Meta(description="prefill pool: the role that serves this path")]
+    pool: Pool
     rate_rps: Rps
 
 

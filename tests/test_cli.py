@@ -122,7 +122,7 @@ def test_plan_json_holds_the_contract() -> None:
     assert data["routing"] == {
         "kind": "threshold",
         "bands": [
-            {"from_tokens": 128, "to_tokens": 19805, "pool": "pd"},
+            {"from_tokens": 128, "to_tokens": 19805, "pool": "pd_prefill"},
             {"from_tokens": 19806, "to_tokens": 131072, "pool": "prfaas"},
         ],
     }

@@ -77,7 +77,7 @@ def test_free_routing_of_densities_reaches_the_bound_but_for_its_last_tokens() -
 def test_bands_send_the_short_and_the_very_long_requests_of_a_dense_model() -> None:
     scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": "20Gbps"})
     free = api.plan(scenario, "free")
-    assert [band.pool for band in free.routing.bands] == ["prfaas", "pd", "prfaas"]
+    assert [band.pool for band in free.routing.bands] == ["prfaas", "pd_prefill", "prfaas"]
     edges = [(band.from_tokens, band.to_tokens) for band in free.routing.bands]
     assert edges[0][0] == 128
     assert edges[-1][1] == 131072

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from prfaas_opt.results import Deviation, Plan, WhatIf
+    from prfaas_opt.results import Deviation, Plan, Pool, WhatIf
     from prfaas_opt.scenario import Scenario
 
 
@@ -32,8 +32,8 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     if kind == "threshold" and plan.threshold_tokens is not None:
         share = format_share(plan.offload_share)
         what = f"Offload requests longer than {format_tokens(plan.threshold_tokens)} tokens ({share})"
-    elif kind == "bands" and scenario.remote is not None:
-        what = f"Offload requests of {_bands(plan, scenario.remote.name)} tokens ({format_share(plan.offload_share)})"
+    elif kind == "bands":
+        what = f"Offload requests of {_bands(plan, 'prfaas')} tokens ({format_share(plan.offload_share)})"
     else:
         what = "Offload every request" if kind == "all-remote" else "Offload nothing"
     compared = plan.ratio is not None and (scenario.remote is not None or abs(plan.ratio - 1) > _SAME)
@@ -41,7 +41,7 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     return f"{what}: {format_rps(plan.throughput_rps)}{ratio}, limited by {_limits(plan, scenario)}"
 
 
-def _bands(plan: Plan, pool: str) -> str:
+def _bands(plan: Plan, pool: Pool) -> str:
     bands = [band for band in plan.routing.bands if band.pool == pool]
     return " and of ".join(f"{format_tokens(band.from_tokens)} to {format_tokens(band.to_tokens)}" for band in bands)
 

@@ -35,7 +35,7 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
     gap = None if bound is None else 1.0 - rates.throughput_rps / bound
     tie_loss = None if solution.shared_rps is None else max(0.0, 1.0 - rates.throughput_rps / solution.shared_rps)
     proven = gap is not None and tie_loss is not None and gap - tie_loss <= _OPTIMAL
-    routing = _routing(scenario, problem, decision)
+    routing = _routing(problem, decision)
     threshold = routing.bands[0].to_tokens if routing.kind == "threshold" else None
     utilization, ceilings = _utilization(scenario, problem, decision, rates)
     mean_s, p90_s = _ttft(problem, decision)
@@ -78,20 +78,27 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
     )
 
 
-def _routing(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> results.Routing:
-    lengths, remote = problem.lengths, scenario.remote
+_KINDS: dict[tuple[results.Pool, ...], results.Kind] = {
+    ("pd_prefill",): "all-local",
+    ("prfaas",): "all-remote",
+    ("pd_prefill", "prfaas"): "threshold",
+}
+"""Kind of a routing by the pools of its bands, shortest lengths first; any other is bands."""
+
+
+def _routing(problem: TwoPoolProblem, decision: Decision) -> results.Routing:
+    lengths = problem.lengths
     first, last = math.ceil(lengths.low), lengths.last_threshold
-    served = [(each, scenario.pd.name) for each in decision.kept]
-    served += [(each, remote.name) for each in decision.offloaded if remote]
+    pools: tuple[results.Pool, results.Pool] = ("pd_prefill", "prfaas")
+    served = [
+        (each, pool) for pool, ranges in zip(pools, (decision.kept, decision.offloaded), strict=True) for each in ranges
+    ]
     bands = tuple(
         results.Band(int(max(low + 1, first)), int(min(high, last)), pool)
         for (low, high), pool in sorted(served)
         if lengths.moment(0.0, low, high) > 0
     )
-    kinds: dict[tuple[str, ...], results.Kind] = {(scenario.pd.name,): "all-local"}
-    if remote is not None:
-        kinds |= {(remote.name,): "all-remote", (scenario.pd.name, remote.name): "threshold"}
-    return results.Routing(kinds.get(tuple(band.pool for band in bands), "bands"), bands)
+    return results.Routing(_KINDS.get(tuple(band.pool for band in bands), "bands"), bands)
 
 
 def _paths(scenario: Scenario, rates: Rates) -> tuple[results.Path, ...]:
