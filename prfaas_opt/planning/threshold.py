@@ -96,7 +96,8 @@ class Bisection:
             return self._local_load(prefill_instances, threshold)
 
         def crossed(threshold: int) -> bool:
-            return local(threshold) >= self._remote_load(threshold)
+            load = local(threshold)
+            return load >= self._compute_load(threshold) and load >= self._link_load(threshold)
 
         above = self._range[bisect.bisect_left(self._range, True, key=crossed)]
         below = above - 1

@@ -27,7 +27,10 @@ class _Segment:
 
 
 def _integral(part: ContinuousPart, terms: tuple[Term, ...], low: float, high: float) -> float:
-    return sum(c * part.moment(e, low, high) for c, e in terms)
+    total = 0.0
+    for coefficient, exponent in terms:
+        total += coefficient * part.moment(exponent, low, high)
+    return total
 
 
 class Expectation:
