@@ -182,7 +182,7 @@ def _solution(scenario: Scenario, problem: TwoPoolProblem, policy: Policy) -> So
         raise InfeasibleError(
             Problem(
                 "split",
-                scenario.origin,
+                scenario.origin.where(("links",)),
                 "no split of the pd cluster serves this traffic: without local prefill the link must carry all of it",
                 "give the pd cluster one more instance, or the link some bandwidth",
             )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, Protocol
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Model
@@ -12,6 +12,26 @@ if TYPE_CHECKING:
 Estimator = Literal["expected-time", "mean-length"]
 Policy = Literal["threshold", "free"]
 ESTIMATORS: tuple[Estimator, ...] = ("expected-time", "mean-length")
+
+
+class Origin(Protocol):
+    """Where the fields of a scenario stand: a file with its lines, or nothing but names."""
+
+    def where(self, path: tuple[str | int, ...] = ()) -> str:
+        """What an error calls the place of a field."""
+
+
+@dataclass(frozen=True)
+class Nowhere:
+    """The origin of a scenario that was made in Python."""
+
+    def where(self, path: tuple[str | int, ...] = ()) -> str:
+        """The field's path alone.
+
+        >>> Nowhere().where(("clusters", "pd", "instances"))
+        'clusters.pd.instances'
+        """
+        return ".".join(map(str, path))
 
 
 @dataclass(frozen=True)
@@ -81,7 +101,7 @@ class Scenario:
         tokens_per_s: decode SLO of one request; None asks none.
         baseline: what to compare with.
         estimator: how service times are averaged.
-        origin: what errors and reports call this scenario's source.
+        origin: where its fields stand, for errors.
     """
 
     name: str
@@ -93,7 +113,7 @@ class Scenario:
     tokens_per_s: float | None = None
     baseline: Baseline = Baseline()
     estimator: Estimator = "expected-time"
-    origin: str = ""
+    origin: Origin = field(default=Nowhere(), compare=False, repr=False)
 
     @property
     def can_offload(self) -> bool:

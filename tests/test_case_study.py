@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from prfaas_opt import api, compare, load_scenario, plan
 from prfaas_opt.errors import InfeasibleError, InputError
+from prfaas_opt.io.scenario_file import CASE_STUDY
 from prfaas_opt.results import Plan
 
 
@@ -100,9 +103,20 @@ def test_one_pd_instance_without_a_link_is_infeasible() -> None:
         planned(clusters__pd__instances="1", links__0__bandwidth="0")
 
 
-def test_an_slo_that_no_batch_meets_is_infeasible_and_says_what_would_do() -> None:
-    with pytest.raises(InfeasibleError, match="ask 40 tokens/s or less"):
+def test_an_slo_that_no_batch_meets_is_infeasible_and_says_where_and_what_would_do() -> None:
+    with pytest.raises(InfeasibleError, match="ask 40 tokens/s or less") as caught:
         planned(slo__tokens_per_s="41")
+    assert caught.value.problems[0].where == "--set slo.tokens_per_s"
+
+
+def test_an_error_of_planning_names_the_line_of_the_file(tmp_path: Path) -> None:
+    text = CASE_STUDY.read_text(encoding="utf-8")
+    file = tmp_path / "fast.yaml"
+    file.write_text(text.replace("tokens_per_s: 40", "tokens_per_s: 99"), encoding="utf-8")
+    line = 1 + text[: text.index("tokens_per_s: 40")].count("\n")
+    with pytest.raises(InfeasibleError) as caught:
+        plan(file)
+    assert caught.value.problems[0].where == f"{file}:{line} slo.tokens_per_s"
 
 
 def test_lengths_beyond_a_profile_name_the_range_and_every_cluster() -> None:

@@ -49,14 +49,14 @@ def test_the_case_study() -> None:
     assert scenario.link == Link("prfaas", "pd", 12.5e9, 1.0)
     assert (scenario.tokens_per_s, scenario.estimator, scenario.baseline) == (40, "expected-time", Baseline())
     assert (scenario.model.name, scenario.workload.name) == ("internal-1t", "prfaas-case-study")
-    assert scenario.origin == "built-in case study"
+    assert scenario.origin.where().startswith("built-in case study")
 
 
 def test_a_file_is_read_as_the_case_study_is(tmp_path: Path) -> None:
     path = tmp_path / "fleet.yaml"
     path.write_text(CASE_STUDY.read_text(encoding="utf-8"), encoding="utf-8")
     read = load_scenario(path)
-    assert read.origin == str(path)
+    assert read.origin.where().startswith(str(path))
     assert (read.pd, read.remote, read.link) == (load_scenario().pd, load_scenario().remote, load_scenario().link)
 
 

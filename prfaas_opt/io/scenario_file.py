@@ -228,7 +228,7 @@ class _Assembly:
             tokens_per_s=values["slo"]["tokens_per_s"],
             baseline=Baseline(**values["baseline"]),
             estimator=values["estimator"],
-            origin=self._context.document.name,
+            origin=self._context.document,
         )
 
     def _check_roles(self) -> None:

@@ -89,7 +89,7 @@ def profile_of(scenario: Scenario, cluster: Cluster) -> Profile:
     profile = scenario.model.profile(cluster.hardware)
     if profile is None:
         known = ", ".join(scenario.model.hardware)
-        where = f"{_place(scenario, cluster)}.hardware"
+        where = _place(scenario, cluster, "hardware")
         message = f"{scenario.model.name} has no profile for {cluster.hardware}, expected one of {known}"
         raise InputError(Problem("unknown-hardware", where, message, "add a profile to the model"))
     return profile
@@ -102,10 +102,10 @@ def instance_usd_per_hour(scenario: Scenario, cluster: Cluster) -> float | None:
     return cluster.price_per_gpu_hour * profile_of(scenario, cluster).gpus_per_instance
 
 
-def _place(scenario: Scenario, cluster: Cluster) -> str:
-    """What errors call a cluster: its field, or the baseline's."""
-    field = cluster.name if cluster.name == BASELINE else f"clusters.{cluster.name}"
-    return f"{scenario.origin} {field}".strip()
+def _place(scenario: Scenario, cluster: Cluster, *field: str) -> str:
+    """Where a field of a cluster stands, for an error; the baseline has a place of its own."""
+    path = (BASELINE,) if cluster.name == BASELINE else ("clusters", cluster.name)
+    return scenario.origin.where((*path, *field))
 
 
 def decode_batch(scenario: Scenario, profile: Profile) -> int:
@@ -117,7 +117,9 @@ def decode_batch(scenario: Scenario, profile: Profile) -> int:
     """
     if profile.decode is None:
         message = f"{scenario.model.name} has no decode figures on {profile.hardware}"
-        raise InputError(Problem("missing-decode", scenario.origin, message, "add decode to its profile"))
+        raise InputError(
+            Problem("missing-decode", scenario.origin.where(("model",)), message, "add decode to its profile")
+        )
     batch = profile.decode.largest_batch(scenario.tokens_per_s)
     if batch is None:
         assert scenario.tokens_per_s is not None
@@ -125,7 +127,7 @@ def decode_batch(scenario: Scenario, profile: Profile) -> int:
         raise InfeasibleError(
             Problem(
                 "slo",
-                f"{scenario.origin} slo.tokens_per_s".strip(),
+                scenario.origin.where(("slo", "tokens_per_s")),
                 f"{wanted:g} tokens/s leave {units.format_ms(1 / wanted)} a decode step, but the fastest step measured "
                 f"for {scenario.model.name} on {profile.hardware} takes {units.format_ms(1 / possible)}",
                 f"ask {possible:.6g} tokens/s or less, or give the profile a smaller, faster batch",
@@ -140,7 +142,7 @@ def _decode_rps_per_instance(scenario: Scenario, cluster: Cluster, profile: Prof
         raise InfeasibleError(
             Problem(
                 "split",
-                f"{_place(scenario, cluster)}.instances",
+                _place(scenario, cluster, "instances"),
                 "1 instance cannot both prefill and decode, and no link carries prefilled requests to it",
                 "give it 2 instances, or a prefill cluster behind a link with some bandwidth",
             )
@@ -169,7 +171,7 @@ def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profil
             f"lower the workload's longest length to {units.format_tokens(least)}, measure the model further, or state "
             "extrapolate_to_tokens in its profile"
         )
-        return [Problem("length-above-range", f"{scenario.origin} workload".strip(), message, fix)]
+        return [Problem("length-above-range", scenario.origin.where(("workload",)), message, fix)]
     return [
         Problem(
             "negative-size",
