@@ -24,7 +24,6 @@ _RATES |= {
 _RATES |= {f"{prefix}b/s": factor / 8 for prefix, factor in _DECIMAL.items()}
 _LIKE_A_RATE = re.compile(r"([kmgt]?)i?(?:b|bits?|bytes?|be)?(ps|/s|/sec|p/s)?", re.IGNORECASE)
 _TOKENS = {"": 1, "k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
-_TIME = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0}
 
 GBPS = 1e9 / 8
 """Bytes/s of one Gbps."""
@@ -129,25 +128,6 @@ def parse_bandwidth(value: str | float) -> float:
     what = "is a size, not a rate" if unit in _BYTES else "may mean bits or bytes" if like[2] else "is no rate"
     fix = f'write "{number:g}{prefix}bps" for bits, or "{number:g}{in_bytes}/s" for bytes'
     raise UnitError(f"{_quoted(value)} {what}", fix)
-
-
-def parse_duration(value: str | float) -> float:
-    """Seconds from "4s", "25 ms" or "1.5min".
-
-    Raises:
-        UnitError: no time, or a number without a unit.
-
-    >>> parse_duration("25 ms")
-    0.025
-    """
-    example = '"4s" or "250ms"'
-    number, unit = _split(value, example)
-    if not unit:
-        raise UnitError(f"{_quoted(value)} has no unit", f'write "{number:g}s" if seconds are meant')
-    factor = _TIME.get(unit.casefold())
-    if factor is None:
-        raise UnitError(f"{_quoted(value)} is not a time", f"write it as {example}")
-    return number * factor
 
 
 SIZE_SUFFIXES = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "mb": 1e6, "gb": 1e9}

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from prfaas_opt import units
-from prfaas_opt.units import UnitError, parse_bandwidth, parse_duration, parse_tokens
+from prfaas_opt.units import UnitError, parse_bandwidth, parse_tokens
 
 LENGTHS = st.integers(1, units.LONGEST_TOKENS)
 
@@ -91,7 +91,7 @@ def test_no_lengths(text: str) -> None:
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 10**400, "1e400", "1e308M"])
-@pytest.mark.parametrize("parse", [parse_tokens, parse_bandwidth, parse_duration])
+@pytest.mark.parametrize("parse", [parse_tokens, parse_bandwidth])
 def test_nothing_infinite(parse: Callable[[str | float], float], value: str | float) -> None:
     with pytest.raises(UnitError):
         parse(value)
@@ -161,21 +161,6 @@ def test_gbps_are_read_as_they_are_converted(gbps: float) -> None:
     assert rate == pytest.approx(parse_bandwidth(f"{gbps / 8!r} GB/s"), rel=1e-15)
     printed = parse_bandwidth(units.format_gbps(gbps)) if gbps >= 0.01 else rate
     assert printed == pytest.approx(rate, rel=0.006)
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [("4s", 4), ("250ms", 0.25), ("25 ms", 0.025), ("10us", 1e-5), ("1.5min", 90), ("2h", 7200), ("4S", 4), ("0s", 0)],
-)
-def test_durations(text: str, seconds: float) -> None:
-    assert parse_duration(text) == pytest.approx(seconds, rel=1e-15)
-
-
-@pytest.mark.parametrize("text", [4, 0.25, "4", "4 parsecs", "soon", "4 m"])
-def test_no_durations(text: str | float) -> None:
-    with pytest.raises(UnitError) as caught:
-        parse_duration(text)
-    assert caught.value.fix.startswith("write ")
 
 
 def test_sizes() -> None:
