@@ -6,9 +6,11 @@ import contextlib
 import itertools
 from collections.abc import Iterator
 
+import numpy as np
 import pytest
+from scipy import optimize
 
-from prfaas_opt import api, load_scenario
+from prfaas_opt import api, load_scenario, units
 from prfaas_opt.errors import InfeasibleError, InputError, SolverError
 from prfaas_opt.planning.build import two_pool_problem
 from prfaas_opt.planning.options import SolverOptions
@@ -84,19 +86,45 @@ def test_bands_send_the_short_and_the_very_long_requests_of_a_dense_model() -> N
     assert all(high + 1 == low for (_, high), (low, _) in itertools.pairwise(edges))
 
 
-def test_where_decode_binds_bands_send_no_more_than_needed() -> None:
-    scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": "55Gbps"})
-    for gbps in range(40, 120, 5):
-        scenario = load_scenario(overrides={"model": "minimax-m2.5", "links.0.bandwidth": f"{gbps}Gbps"})
-        free = api.plan(scenario, "free")
-        if free.routing.kind == "bands" and "pd_decode" in free.bottlenecks:
-            assert "egress" not in free.bottlenecks
-            break
-    best = api.plan(scenario)
-    assert free.throughput_rps >= best.throughput_rps
+def test_free_routing_of_few_lengths_claims_no_optimum_that_it_does_not_reach() -> None:
+    lengths = "{distribution: table, lengths: [17294, 48690, 71533, 79357, 120254], weights: [2, 4, 4, 15, 2]}"
+    scenario = load_scenario(
+        overrides={
+            "model": "minimax-m2.5",
+            "workload": f"{{input_tokens: {lengths}, output_tokens: 64}}",
+            "clusters.prfaas": "{role: prefill, hardware: H20, instances: 5}",
+        }
+    )
+    free = api.plan(scenario, "free")
+    assert free.gap_share is not None
+    assert free.gap_share > 0.1
+    assert free.status != "optimal"
 
 
-def test_bins_are_a_restriction_and_finer_ones_lose_less() -> None:
+@pytest.mark.parametrize(("gbps", "instances"), [(32, 8), (52, 7), (96, 8), (140, 9)])
+def test_where_decode_binds_bands_send_no_more_than_a_linear_program(gbps: int, instances: int) -> None:
+    settings = {"links.0.bandwidth": f"{gbps}Gbps", "clusters.pd.instances": str(instances)}
+    scenario = load_scenario(overrides={"model": "minimax-m2.5", **settings})
+    free = api.plan(scenario, "free")
+    assert free.routing.kind == "bands"
+    problem = two_pool_problem(scenario)
+    assert problem.remote is not None
+    assert free.throughput_rps == pytest.approx(problem.decode_limit_rps(free.instances.pd_prefill), rel=1e-4)
+    lengths, rate = binned(problem, problem.remote, cut(problem, problem.remote, 2048)), free.throughput_rps
+    local, remote = lengths.weights * lengths.local_s, lengths.weights * lengths.remote_s
+    gbits = units.to_gbps(1.0) * lengths.weights * lengths.sent_bytes
+    # Shares offloaded: what stays fits the local pool, what goes fits the remote one.
+    least = optimize.linprog(
+        gbits,
+        A_ub=np.vstack([-local, remote]),
+        b_ub=[free.instances.pd_prefill / rate - local.sum(), 4 / rate],
+        bounds=(0, 1),
+    )
+    assert least.x is not None, least.message
+    assert free.egress_gbps == pytest.approx(rate * float(gbits @ least.x), rel=1e-3)
+
+
+def test_however_few_bins_it_begins_with_the_program_reaches_the_bound() -> None:
     problem = two_pool_problem(load_scenario())
     assert problem.remote is not None
     bound = solved(problem).bound_rps

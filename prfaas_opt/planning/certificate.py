@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
 if TYPE_CHECKING:
     from prfaas_opt.numerics import Term
-    from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
+    from prfaas_opt.planning.problem import Loads, Range, RemotePool, TwoPoolProblem
     from prfaas_opt.planning.threshold import BestThreshold
 
 _ROUNDING = 1e-12
@@ -51,10 +51,6 @@ class Prices:
     link_rps_per_byte_per_s: float = 0.0
 
 
-OffloadBand = tuple[float, float, bool]
-"""Lengths above the first and up to the second number of tokens, and whether they are offloaded."""
-
-
 @dataclass(frozen=True)
 class _Segment:
     """A range of lengths on which all three curves are one piece each."""
@@ -66,29 +62,20 @@ class _Segment:
     sent: tuple[Term, ...]
 
 
-@dataclass(frozen=True)
-class Loads:
-    """Loads of a routing: seconds of each pool and bytes, per request."""
-
-    remote_s: float
-    local_s: float
-    sent_bytes: float
-
-
 class CheapestRouting:
     """The routing that minimizes the cost of prefill and transfer at given prices, length by length."""
 
     def __init__(self, problem: TwoPoolProblem, remote: RemotePool) -> None:
-        self._local_time, self._remote = problem.local_time, remote
-        low, high = problem.lengths.low, problem.lengths.high
+        self._problem = problem
+        low, self._high = problem.lengths.low, problem.lengths.high
         curves = (problem.local_prefill_s, remote.prefill_s, remote.kv_bytes)
-        breaks = merged_breaks(curves, low, high)
-        ranges = list(itertools.pairwise(breaks)) or [(low, high)]
+        breaks = merged_breaks(curves, low, self._high)
+        ranges = list(itertools.pairwise(breaks)) or [(low, self._high)]
         self._segments = [_Segment(a, b, *(terms_at(curve, b) for curve in curves)) for a, b in ranges]
 
-    def bands(self, a: float, p: float, b: float) -> list[OffloadBand]:
-        """Where offloading is the cheaper way, and where not."""
-        bands: list[OffloadBand] = []
+    def offloaded(self, a: float, p: float, b: float) -> tuple[Range, ...]:
+        """The ranges of length where offloading is the cheaper way."""
+        ranges: list[Range] = []
         start = 0.0
         for segment in self._segments:
             h: list[Term] = [
@@ -98,27 +85,17 @@ class CheapestRouting:
             ]
             points = [segment.low, *sign_changes(h, segment.low, segment.high), segment.high]
             for x0, x1 in itertools.pairwise(points):
-                offload = evaluate_terms(h, 0.5 * (x0 + x1)) > 0
-                if bands and bands[-1][2] == offload:
-                    start = bands.pop()[0]
-                bands.append((start, x1, offload))
-                start = x1
-        return bands
+                end = math.inf if x1 == self._high else x1
+                if evaluate_terms(h, 0.5 * (x0 + x1)) > 0:
+                    if ranges and ranges[-1][1] == start:
+                        start = ranges.pop()[0]
+                    ranges.append((start, end))
+                start = end
+        return tuple(ranges)
 
     def loads(self, a: float, p: float, b: float) -> Loads:
         """Loads of the cheapest routing."""
-        return self.loads_of(self.bands(a, p, b))
-
-    def loads_of(self, bands: Sequence[OffloadBand]) -> Loads:
-        """Loads of any routing."""
-        remote_s = local_s = sent_bytes = 0.0
-        for low, high, offload in bands:
-            if offload:
-                remote_s += self._remote.time.between(low, high)
-                sent_bytes += self._remote.sent.between(low, high)
-            else:
-                local_s += self._local_time.between(low, high)
-        return Loads(remote_s, local_s, sent_bytes)
+        return self._problem.loads(self.offloaded(a, p, b))
 
 
 class PrefillBound:

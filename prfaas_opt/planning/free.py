@@ -13,14 +13,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from prfaas_opt.numerics import bracketed_root
-from prfaas_opt.planning.certificate import Loads
-from prfaas_opt.planning.problem import Decision, Range, complement
+from prfaas_opt.planning.problem import Decision, Range
 from prfaas_opt.planning.threshold import TIE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
-    from prfaas_opt.planning.certificate import CheapestRouting, OffloadBand, Prices
+    from prfaas_opt.planning.certificate import CheapestRouting, Prices
     from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
 
 _MOST_ROUNDED = 8
@@ -33,8 +32,8 @@ class FreeRouting:
 
     Attributes:
         decision: edges in whole tokens.
-        shared_rps: what it would carry with its edges anywhere inside a token length; with an edge at a length that
-            many requests have, no more than it carries.
+        shared_rps: what it would carry with its edges anywhere inside a token length; where single lengths have a
+            probability of their own, only what it carries.
     """
 
     decision: Decision
@@ -53,42 +52,35 @@ def free_routing(
             among those that keep up with decode is taken instead.
     """
     decode_rps = problem.decode_limit_rps(split)
-    bands = routing.bands(prices.remote_rps, prices.local_rps, prices.link_rps_per_byte_per_s)
-    if decode_rps < _throughput(problem, remote, split, routing.loads_of(bands)):
-        bands = _least_egress(problem, remote, routing, split, decode_rps)
+    offloaded = routing.offloaded(prices.remote_rps, prices.local_rps, prices.link_rps_per_byte_per_s)
+    if decode_rps < _prefill_rps(problem, remote, split, offloaded):
+        offloaded = _least_egress(problem, remote, routing, split, decode_rps)
     decisions = [
-        Decision(offloaded, split, _throughput(problem, remote, split, _loads(problem, remote, offloaded)))
-        for offloaded in _rounded(problem, bands)
+        Decision(each, split, min(_prefill_rps(problem, remote, split, each), decode_rps))
+        for each in _rounded(problem, offloaded)
     ]
     highest = max(decision.throughput_rps for decision in decisions)
     best = [decision for decision in decisions if decision.throughput_rps >= highest * (1 - TIE)]
-    decision = min(best, key=lambda d: _loads(problem, remote, d.offloaded).sent_bytes)
+    decision = min(best, key=lambda each: problem.loads(each.offloaded).sent_bytes)
     shared_rps = highest
-    if not any(abs(edge - atom) < 1.0 for _, edge, _ in bands for atom in problem.lengths.atom_lengths):
-        shared_rps = max(highest, _throughput(problem, remote, split, routing.loads_of(bands)))
+    if not problem.lengths.atoms:
+        shared_rps = max(highest, min(_prefill_rps(problem, remote, split, offloaded), decode_rps))
     return FreeRouting(decision, shared_rps)
 
 
-def _loads(problem: TwoPoolProblem, remote: RemotePool, offloaded: tuple[Range, ...]) -> Loads:
-    return Loads(
-        sum(remote.time.between(*each) for each in offloaded),
-        sum(problem.local_time.between(*each) for each in complement(offloaded)),
-        sum(remote.sent.between(*each) for each in offloaded),
-    )
-
-
-def _throughput(problem: TwoPoolProblem, remote: RemotePool, split: int, loads: Loads) -> float:
+def _prefill_rps(problem: TwoPoolProblem, remote: RemotePool, split: int, offloaded: tuple[Range, ...]) -> float:
+    loads = problem.loads(offloaded)
     load_s = max(
         loads.remote_s / remote.usable_instances,
         loads.sent_bytes / remote.egress_bytes_per_s,
         loads.local_s / problem.usable_prefill(split),
     )
-    return min(1.0 / load_s, problem.decode_limit_rps(split))
+    return 1.0 / load_s
 
 
 def _least_egress(
     problem: TwoPoolProblem, remote: RemotePool, routing: CheapestRouting, split: int, rate_rps: float
-) -> list[OffloadBand]:
+) -> tuple[Range, ...]:
     """The routing that carries a rate and sends the fewest bytes: bytes have a price of 1, the pools what they need."""
     local_room_s, remote_room_s = problem.usable_prefill(split) / rate_rps, remote.usable_instances / rate_rps
 
@@ -114,23 +106,18 @@ def _least_egress(
         while overload(high) > 0:
             high *= 2.0
         price = bracketed_root(overload, 0.0, high)[1]
-    return routing.bands(price, local_price(price), 1.0)
+    return routing.offloaded(price, local_price(price), 1.0)
 
 
-def _rounded(problem: TwoPoolProblem, bands: Sequence[OffloadBand]) -> Iterator[tuple[Range, ...]]:
-    """The bands that are offloaded, with their inner edges rounded to whole tokens in every way."""
+def _rounded(problem: TwoPoolProblem, offloaded: tuple[Range, ...]) -> Iterator[tuple[Range, ...]]:
+    """The ranges with their edges rounded to whole tokens in every way."""
     lengths = problem.lengths
-    edges = [high for _, high, _ in bands[:-1]]
+    edges = list(itertools.chain.from_iterable(offloaded))
+    roundings = (math.floor, math.ceil) if len(edges) <= _MOST_ROUNDED else (round,)
     ways = [
-        (lengths.shortest_equivalent(math.floor(x)), lengths.shortest_equivalent(math.ceil(x)))
-        if len(edges) <= _MOST_ROUNDED
-        else (lengths.shortest_equivalent(round(x)),)
+        dict.fromkeys(lengths.shortest_equivalent(rounding(x)) for rounding in roundings) if 0 < x < math.inf else [x]
         for x in edges
     ]
-    for inner in itertools.product(*map(dict.fromkeys, ways)):
-        points = [0.0, *inner, math.inf]
-        yield tuple(
-            (low, high)
-            for (low, high), (_, _, offload) in zip(itertools.pairwise(points), bands, strict=True)
-            if offload and low < high
-        )
+    for rounded in itertools.product(*ways):
+        pairs = zip(rounded[::2], rounded[1::2], strict=True)
+        yield tuple((low, high) for low, high in pairs if low < high)

@@ -27,6 +27,29 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.distribution import LengthDistribution
 
 
+Range = tuple[float, float]
+"""Lengths above the first and up to the second number of whole tokens; the last range of all ends at infinity."""
+
+
+def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
+    """The lengths outside some ranges.
+
+    >>> complement(((0, 10), (20, 30)))
+    ((10, 20), (30, inf))
+    """
+    edges = [0.0, *itertools.chain.from_iterable(ranges), math.inf]
+    return tuple((low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high)
+
+
+@dataclass(frozen=True)
+class Loads:
+    """What a routing asks of each resource per request: seconds of either pool, bytes of the link."""
+
+    remote_s: float
+    local_s: float
+    sent_bytes: float
+
+
 @dataclass(frozen=True)
 class RemotePool:
     """Remote prefill and what it may send, both above zero.
@@ -89,13 +112,17 @@ class TwoPoolProblem:
         """What the decode instances finish when ``prefill_instances`` of the PD cluster prefill."""
         return self.decode_rps_per_instance * self.pd_ceiling * (self.pd_instances - prefill_instances)
 
+    def loads(self, offloaded: tuple[Range, ...]) -> Loads:
+        """The loads of offloading some ranges of length; what is offloaded to nowhere loads nothing."""
+        local_s = sum(self.local_time.between(*each) for each in complement(offloaded))
+        if self.remote is None:
+            return Loads(0.0, local_s, 0.0)
+        remote_s = sum(self.remote.time.between(*each) for each in offloaded)
+        return Loads(remote_s, local_s, sum(self.remote.sent.between(*each) for each in offloaded))
+
     def usable_prefill(self, prefill_instances: int) -> float:
         """The right-hand side of ``local_prefill``."""
         return self.pd_ceiling * prefill_instances
-
-
-Range = tuple[float, float]
-"""Lengths above the first and up to the second number of whole tokens; the last range of all ends at infinity."""
 
 
 @dataclass(frozen=True)
@@ -124,13 +151,3 @@ class Decision:
     def kept(self) -> tuple[Range, ...]:
         """The ranges of length that prefill locally."""
         return complement(self.offloaded)
-
-
-def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
-    """The lengths outside some ranges.
-
-    >>> complement(((0, 10), (20, 30)))
-    ((10, 20), (30, inf))
-    """
-    edges = [0.0, *itertools.chain.from_iterable(ranges), math.inf]
-    return tuple((low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high)

@@ -245,10 +245,10 @@ def _prove(
     decode_rps = problem.decode_limit_rps(best.prefill_instances)
     if max(a, p, b) <= 0:
         return set(), decode_rps
-    bands = routing.bands(a, p, b)
-    loads = routing.loads_of(bands)
+    offloaded = routing.offloaded(a, p, b)
+    loads = problem.loads(offloaded)
     spent = a * remote.usable_instances + b * remote.egress_bytes_per_s
     spent += p * problem.usable_prefill(best.prefill_instances)
     mean = a * loads.remote_s + b * loads.sent_bytes + p * loads.local_s
-    inner = [high for _, high, _ in bands[:-1]]
+    inner = [x for x in itertools.chain.from_iterable(offloaded) if 0 < x < problem.lengths.high]
     return {x for edge in inner for x in (float(np.nextafter(edge, 0.0)), edge)}, min(spent / mean, decode_rps)

@@ -85,8 +85,7 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | N
         return Decision.at_threshold(problem.lengths, threshold, split, throughput(split))
 
     def sent_bytes(split: int) -> float:
-        remote = problem.remote
-        return sum(remote.sent.between(*each) for each in decide(split).offloaded) if remote else 0.0
+        return problem.loads(decide(split).offloaded).sent_bytes
 
     crossing = first_decode_bound(prefill_rps)
     highest = max(throughput(split) for split in (crossing, crossing - 1) if split in splits)
@@ -120,6 +119,9 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | N
         free = free_routing(problem, problem.remote, prefill.routing, split, prefill_bound(split))
         if free.decision.throughput_rps > decision.throughput_rps:
             return Solution(free.decision, None, bound, free.shared_rps, prices(split), best_threshold=False)
+        if problem.lengths.atoms:
+            # Other combinations of single lengths may do better than any threshold: no credit for what is not shared.
+            shared = decision.throughput_rps
     return Solution(decision, near, bound, shared, prices(decision.prefill_instances))
 
 
