@@ -1,0 +1,577 @@
+"""A second opinion on fleets: one linear program over binned lengths, written out and handed to scipy.
+
+It shares nothing with the planner but the fleet's data: curves are called, a decode profile is asked for its batch,
+densities are integrated here. Each stream's lengths become bins of equal probability, cut at every break of its
+model's curves; an atom is a bin of its own. Requests of one bin share their routing and take their bin's mean time
+and size, so every optimum here is attained by a routing by length: a throughput is a lower bound, a cost an upper
+bound of what unbinned lengths allow, and both converge as bins are added. (The densities of a mixture are binned
+one by one: at one length they may be routed differently, which is a share of that length.)
+
+``u[stream, route, bin]`` is the rate of a bin on a route, divided by the bin's share of all requests, in units of
+``unit_rps``; a route is where it is prefilled, over which link, where it is decoded. ``z[stream, holding]`` is the
+same for decoding, where a stream's bins are alike. Then instances, GPUs, links and the total rate:
+
+    sum_routes u                         = total                 each stream and bin
+    sum_bins,routes to the site  w * u   = sum_holdings z        each stream and PD site
+    sum q * T * u                       <= rho * instances       each model and holding, prefill
+    sum q * BS-limited seconds * z      <= rho * instances       each model and holding, decode
+    sum q * S * u                       <= eta * bandwidth       each link
+    sum gpus_per_instance * instances   <= gpus                  each holding
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import Bounds, LinearConstraint, linprog, milp
+from scipy.sparse import csr_array, vstack
+from scipy.special import ndtr, ndtri
+
+from prfaas_opt.fleet import Connection, Fleet, Holding, Site, Stream
+from prfaas_opt.profiles.curve import Curve
+from prfaas_opt.profiles.model import Model, Profile
+from prfaas_opt.workload.densities import TruncatedLognormal
+from prfaas_opt.workload.distribution import LengthDistribution
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+BINS = 400
+NODES = 8
+"""Gauss-Legendre nodes in a bin."""
+MOST_COMBINATIONS = 20_000
+"""Brute force refuses more."""
+BYTES_PER_GBPS = 1e9 / 8
+SECONDS_PER_HOUR = 3600.0
+
+
+class Count(NamedTuple):
+    """What instances are counted by."""
+
+    model: str
+    site: str
+    hardware: str
+    role: str
+    """``prefill`` or ``decode``."""
+
+
+Counts = dict[Count, int]
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """A fleet of least cost.
+
+    Attributes:
+        usd_per_hour: what it costs.
+        bound_usd_per_hour: nothing is cheaper, says the solver, with these bins.
+        counts: instances; fractions of them where the integers were relaxed.
+        gpus: paid, by site and hardware.
+        bandwidths: paid, bytes/s, one a connection in the fleet's order.
+        demand_factor: how many times the demands it serves.
+    """
+
+    usd_per_hour: float
+    bound_usd_per_hour: float
+    counts: dict[Count, float]
+    gpus: dict[tuple[str, str], float]
+    bandwidths: tuple[float, ...]
+    demand_factor: float
+
+
+@dataclass(frozen=True)
+class Binned:
+    """Lengths with their probabilities, grouped."""
+
+    lengths: Array
+    masses: Array
+    index: Indices
+
+    @property
+    def weights(self) -> Array:
+        """Probability of each bin."""
+        return self._sums(self.masses)
+
+    def means(self, curve: Curve) -> Array:
+        """Mean of a curve in each bin."""
+        return self._sums(self.masses * curve(self.lengths)) / self.weights
+
+    def _sums(self, values: Array) -> Array:
+        return np.bincount(self.index, weights=values).astype(np.float64)
+
+
+def binned(lengths: LengthDistribution, bins: int, breaks: Sequence[float]) -> Binned:
+    """The bins of a distribution: about ``bins`` of equal probability, and every break is an edge."""
+    points: list[Array] = []
+    masses: list[Array] = []
+    for weight, part in lengths.parts:
+        count = max(1, math.ceil(bins * weight))
+        x, w = (
+            _lognormal(part, count, breaks) if isinstance(part, TruncatedLognormal) else _uniform(part, count, breaks)
+        )
+        points += list(x)
+        masses += list(weight * w / w.sum())
+    for length, probability in lengths.atoms:
+        points.append(np.array([length]))
+        masses.append(np.array([probability]))
+    kept = [i for i, mass in enumerate(masses) if mass.sum() > 0]
+    index = np.repeat(np.arange(len(kept)), [len(points[i]) for i in kept])
+    return Binned(np.concatenate([points[i] for i in kept]), np.concatenate([masses[i] for i in kept]), index)
+
+
+def _lognormal(part: TruncatedLognormal, bins: int, breaks: Sequence[float]) -> tuple[Array, Array]:
+    """Nodes and masses, a row a bin, in the normal variable, where the density is smooth."""
+    low, high = ((math.log(x) - part.mu) / part.sigma for x in (part.low, part.high))
+    # Equal shares on the side where they are not rounded away.
+    side = -1.0 if low + high > 0 else 1.0
+    ends = ndtr(side * np.array([low, high]))
+    inner = side * ndtri(np.linspace(ends[0], ends[1], bins + 1)[1:-1])
+    cuts = [(math.log(x) - part.mu) / part.sigma for x in breaks if part.low < x < part.high]
+    z, dz = _gauss(np.array([low, high, *inner, *cuts]))
+    return np.clip(np.exp(part.mu + part.sigma * z), part.low, part.high), dz * np.exp(-0.5 * z * z)
+
+
+def _uniform(part: Any, bins: int, breaks: Sequence[float]) -> tuple[Array, Array]:
+    assert type(part).__name__ == "Uniform", part
+    return _gauss(
+        np.array([*np.linspace(part.low, part.high, bins + 1), *(x for x in breaks if part.low < x < part.high)])
+    )
+
+
+def _gauss(edges: Array) -> tuple[Array, Array]:
+    unit, weight = np.polynomial.legendre.leggauss(NODES)
+    edges = np.unique(edges)
+    start, width = edges[:-1, None], np.diff(edges)[:, None]
+    return start + 0.5 * width * (unit + 1.0), 0.5 * width * weight
+
+
+@dataclass(frozen=True)
+class _Route:
+    """A way of one stream: prefilled at a holding, sent over a connection (or not), decoded at a site."""
+
+    site: Site
+    holding: Holding
+    profile: Profile
+    connection: int | None
+    destination: str
+
+
+def _routes(fleet: Fleet, stream: Stream) -> Iterator[_Route]:
+    pd_sites = {s.name for s in fleet.sites if s.role == "pd" and stream.destination in (None, s.name)}
+    for site in fleet.sites:
+        for holding, profile in _served(site, stream.model):
+            if site.role == "pd" and site.name in pd_sites:
+                yield _Route(site, holding, profile, None, site.name)
+            elif site.role == "prefill":
+                for index, link in enumerate(fleet.connections):
+                    if (
+                        link.source == site.name
+                        and link.destination in pd_sites
+                        and link.bandwidth_bytes_per_s.most > 0
+                    ):
+                        yield _Route(site, holding, profile, index, link.destination)
+
+
+def _served(site: Site, model: Model) -> Iterator[tuple[Holding, Profile]]:
+    """The holdings of a site that hold an instance of a model."""
+    for holding in site.holdings:
+        profile = model.profile(holding.hardware)
+        if profile is not None and holding.gpus.most >= profile.gpus_per_instance:
+            yield holding, profile
+
+
+def _decode_s(stream: Stream, profile: Profile) -> float | None:
+    """Seconds that one request takes of a decode instance, in its share of the batch (equation 5)."""
+    batch = profile.decode.largest_batch(stream.tokens_per_s) if profile.decode else None
+    if profile.decode is None or batch is None:
+        return None
+    return profile.decode.step_s(batch) * stream.workload.output_tokens.mean / batch
+
+
+@dataclass
+class _Rows:
+    """Constraints ``lower <= A x <= upper``, row by row."""
+
+    keys: dict[Any, int] = field(default_factory=dict)
+    lower: list[float] = field(default_factory=list)
+    entries: list[tuple[Indices, Indices, Array]] = field(default_factory=list)
+
+    def row(self, key: Any, lower: float) -> int:
+        """The row of a key; its upper limit is 0, its lower limit 0 or -inf."""
+        if key not in self.keys:
+            self.keys[key] = len(self.lower)
+            self.lower.append(lower)
+        return self.keys[key]
+
+    def add(self, row: int | Indices, columns: int | Indices, values: Array | float) -> None:
+        """Entries of a row, or of many."""
+        r, c, v = (np.ravel(x) for x in np.broadcast_arrays(row, columns, values))
+        self.entries.append((r, c, np.asarray(v, dtype=np.float64)))
+
+    def matrix(self, columns: int) -> csr_array:
+        """A."""
+        r, c, v = (np.concatenate(x) for x in zip(*self.entries, strict=True))
+        return csr_array((v, (r, c)), shape=(len(self.lower), columns))
+
+
+class _Program:
+    """The program of a fleet; a plan takes the most GPUs and bandwidth there may be as given."""
+
+    def __init__(self, fleet: Fleet, bins: int, unit_rps: float, plan: bool) -> None:
+        self.fleet, self.unit_rps, self._plan = fleet, unit_rps, plan
+        self._low: list[float] = []
+        self._high: list[float] = []
+        self._usd_per_hour: list[float] = []
+        self._rows = _Rows()
+        self.counts: dict[Count, int] = {}
+        self._flows: list[tuple[Indices, list[str], dict[str, list[int]], Array]] = []
+        self.gpus = {(s.name, h.hardware): self._gpus(s, h) for s in fleet.sites for h in s.holdings}
+        self.links = [self._link(index, link) for index, link in enumerate(fleet.connections)]
+        self.total = self._columns(0.0, math.inf)
+        self.servable = all(self._add_stream(stream, bins) for stream in fleet.streams)
+        self._matrix = self._rows.matrix(len(self._low))
+        self._equal = np.array(self._rows.lower) == 0.0
+
+    def _columns(self, low: float, high: float, usd_per_hour: Array | float = 0.0, number: int = 1) -> int:
+        first = len(self._low)
+        self._low += [low] * number
+        self._high += [high] * number
+        self._usd_per_hour += np.broadcast_to(usd_per_hour, number).tolist()
+        return first
+
+    def _gpus(self, site: Site, holding: Holding) -> int:
+        least = holding.gpus.most if self._plan else holding.gpus.least
+        column = self._columns(least, holding.gpus.most, holding.usd_per_gpu_hour or 0.0)
+        self._rows.add(self._rows.row(("gpus", site.name, holding.hardware), -math.inf), column, -1.0)
+        return column
+
+    def _link(self, index: int, link: Connection) -> int:
+        """Bandwidth as a share of the most there may be."""
+        limits = link.bandwidth_bytes_per_s
+        least = 1.0 if self._plan or not limits.most else limits.least / limits.most
+        column = self._columns(least, 1.0, (link.usd_per_gbps_hour or 0.0) * limits.most / BYTES_PER_GBPS)
+        self._rows.add(self._rows.row(("link", index), -math.inf), column, -1.0)
+        return column
+
+    def _add_stream(self, stream: Stream, bins: int) -> bool:
+        """Whether there is a way to serve it."""
+        curves = [curve for profile in stream.model.profiles for curve in (profile.prefill_s, profile.kv_bytes)]
+        lengths = binned(stream.workload.input_tokens, bins, [piece.high for curve in curves for piece in curve.pieces])
+        weights = lengths.weights
+        rate_rps = self.unit_rps * stream.demand_rps / self.fleet.demand_rps
+        decodes = self._add_decodes(stream, rate_rps)
+        routes = [route for route in _routes(self.fleet, stream) if route.destination in decodes]
+        if not routes:
+            return False
+        serve = np.array([self._rows.row(("serve", stream.name, i), 0.0) for i in range(len(weights))])
+        self._rows.add(serve, self.total, -1.0)
+        blocks = []
+        for route in routes:
+            sent = rate_rps * weights * lengths.means(route.profile.kv_bytes)
+            link = None if route.connection is None else self.fleet.connections[route.connection]
+            usd = sent * SECONDS_PER_HOUR / 1e9 * (link.usd_per_gb or 0.0) if link else 0.0
+            block = self._columns(0.0, math.inf, usd, len(weights)) + np.arange(len(weights))
+            busy_s = rate_rps * weights * lengths.means(route.profile.prefill_s)
+            self._rows.add(serve, block, 1.0)
+            self._rows.add(self._rows.row(("flow", stream.name, route.destination), 0.0), block, weights)
+            self._rows.add(self._instances(stream.model, route.site, route.holding, "prefill"), block, busy_s)
+            if link:
+                usable = link.max_utilization * link.bandwidth_bytes_per_s.most
+                self._rows.add(self._rows.row(("link", route.connection), -math.inf), block, sent / usable)
+            blocks.append(block)
+        self._flows.append((np.array(blocks), [route.destination for route in routes], decodes, weights))
+        return True
+
+    def _add_decodes(self, stream: Stream, rate_rps: float) -> dict[str, list[int]]:
+        """Columns of decoding, by destination."""
+        columns: dict[str, list[int]] = {}
+        for site in self.fleet.sites:
+            if site.role != "pd" or stream.destination not in (None, site.name):
+                continue
+            for holding, profile in _served(site, stream.model):
+                seconds = _decode_s(stream, profile)
+                if seconds is not None:
+                    column = self._columns(0.0, math.inf)
+                    columns.setdefault(site.name, []).append(column)
+                    row = self._instances(stream.model, site, holding, "decode")
+                    self._rows.add(row, column, rate_rps * seconds)
+                    self._rows.add(self._rows.row(("flow", stream.name, site.name), 0.0), column, -1.0)
+        return columns
+
+    def _instances(self, model: Model, site: Site, holding: Holding, role: str) -> int:
+        """The row that limits the busy time of a kind of instances."""
+        key = Count(model.name, site.name, holding.hardware, role)
+        row = self._rows.row(key, -math.inf)
+        if key not in self.counts:
+            each = _gpus_per_instance(model, holding.hardware)
+            self.counts[key] = self._columns(0.0, math.floor(holding.gpus.most / each))
+            self._rows.add(row, self.counts[key], -holding.max_utilization)
+            self._rows.add(self._rows.row(("gpus", site.name, holding.hardware), -math.inf), self.counts[key], each)
+        return row
+
+    def limits(self, total: float | None, counts: Mapping[Count, int] | None) -> tuple[Array, Array]:
+        """Least and most of every column, with the total rate and the instances fixed where they are given."""
+        low, high = np.array(self._low), np.array(self._high)
+        if total is not None:
+            low[self.total] = high[self.total] = total
+        if counts is not None:
+            for key, column in self.counts.items():
+                low[column] = high[column] = counts.get(key, 0)
+        return low, high
+
+    def cost(self) -> Array:
+        """USD/h of one of each column."""
+        return np.array(self._usd_per_hour)
+
+    def most_rate(self) -> Array:
+        """The objective, to minimize, that makes the total rate largest."""
+        objective = np.zeros(len(self._low))
+        objective[self.total] = -1.0
+        return objective
+
+    def linear(self, objective: Array, low: Array, high: Array, budget: float | None = None) -> Array | None:
+        """The best columns, instances in fractions or fixed by ``low`` and ``high``; None where there are none."""
+        rows, equal = self._matrix, self._equal
+        upper, limit = rows[~equal], np.zeros((~equal).sum())
+        if budget is not None:
+            upper, limit = vstack([upper, csr_array(self.cost()[None, :] / budget)]), np.append(limit, 1.0)
+        solved = linprog(
+            objective,
+            A_ub=upper,
+            b_ub=limit,
+            A_eq=rows[equal],
+            b_eq=np.zeros(equal.sum()),
+            bounds=list(zip(low, high, strict=True)),
+            method="highs",
+            options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
+        )
+        assert solved.status in (0, 2), solved.message
+        return None if solved.x is None or solved.status else np.asarray(solved.x)
+
+    def integer(
+        self, objective: Array, low: Array, high: Array, budget: float | None, time_limit_s: float
+    ) -> tuple[dict[Count, int], float] | None:
+        """The best instances and the solver's bound; None where there are none."""
+        integrality = np.zeros(len(low), dtype=np.int64)
+        integrality[list(self.counts.values())] = 1
+        constraints = [LinearConstraint(self._matrix, np.array(self._rows.lower), 0.0)]
+        if budget is not None:
+            constraints.append(LinearConstraint(csr_array(self.cost()[None, :] / budget), -np.inf, 1.0))
+        solved = milp(
+            objective,
+            integrality=integrality,
+            bounds=Bounds(low, high),
+            constraints=constraints,
+            options={"mip_rel_gap": 1e-9, "time_limit": time_limit_s},
+        )
+        assert solved.status in (0, 1, 2), solved.message
+        if solved.x is None:
+            assert solved.status == 2, solved.message
+            return None
+        return {key: round(solved.x[column]) for key, column in self.counts.items()}, float(solved.mip_dual_bound)
+
+    def attained_rps(self, columns: Array, counts: Mapping[Count, int]) -> float:
+        """The rate that a routing certainly attains, the solver's tolerances taken out of it, with plain sums."""
+        routing = np.zeros(len(columns))
+        for blocks, destinations, decodes, weights in self._flows:
+            flow = np.where(columns[blocks] < 1e-9 * columns[self.total], 0.0, columns[blocks])
+            routing[blocks] = flow / flow.sum(axis=0)
+            arriving: dict[str, float] = dict.fromkeys(decodes, 0.0)
+            for block, destination in zip(blocks, destinations, strict=True):
+                arriving[destination] += float(weights @ routing[block])
+            for destination, rate in arriving.items():
+                shares = np.maximum(columns[decodes[destination]], 0.0)
+                if rate > 0:
+                    routing[decodes[destination]] = rate * shares / shares.sum()
+        capacities = np.zeros(len(columns))
+        capacities[self.links] = 1.0
+        for key, column in self.counts.items():
+            capacities[column] = counts.get(key, 0)
+        limited = [row for key, row in self._rows.keys.items() if isinstance(key, Count) or key[0] == "link"]
+        load = (self._matrix @ routing)[limited]
+        capacity = -(self._matrix @ capacities)[limited]
+        if (load[capacity <= 0] > 0).any():
+            return 0.0
+        return self.unit_rps * float((capacity[load > 0] / load[load > 0]).min())
+
+
+def _gpus_per_instance(model: Model, hardware: str) -> int:
+    profile = model.profile(hardware)
+    assert profile is not None
+    return profile.gpus_per_instance
+
+
+def best_throughput(fleet: Fleet, bins: int = BINS, time_limit_s: float = 60.0) -> tuple[float, Counts]:
+    """The most requests/s in proportion to the demands, and the instances that serve them; 0 where nothing can."""
+    unit_rps = relaxed_throughput(fleet, bins)
+    if unit_rps <= 0:
+        return 0.0, {}
+    program = _Program(fleet, bins, unit_rps, plan=True)
+    found = program.integer(program.most_rate(), *program.limits(None, None), None, time_limit_s)
+    assert found is not None
+    return _throughput(program, found[0]), {key: n for key, n in found[0].items() if n}
+
+
+def best_throughput_of(fleet: Fleet, counts: Mapping[Count, int], bins: int = BINS) -> float:
+    """The most requests/s that given instances serve; keys may be plain tuples, absent ones count 0.
+
+    Raises:
+        ValueError: more GPUs are used than there are, or instances serve nothing they could.
+    """
+    program = _Program(fleet, bins, 1.0, plan=True)
+    unknown = [key for key, n in counts.items() if n and key not in program.counts]
+    if unknown:
+        raise ValueError(f"no use for instances {unknown}")
+    for (site, hardware), gpus in gpus_used(fleet, counts).items():
+        held = next(h.gpus.most for h in fleet.site(site).holdings if h.hardware == hardware)
+        if gpus > held:
+            raise ValueError(f"{site} {hardware}: {gpus} GPUs used of {held}")
+    rate_rps = _throughput(program, counts)
+    # Once more in units of the result, so that the solver's tolerances are relative.
+    return _throughput(_Program(fleet, bins, rate_rps, plan=True), counts) if rate_rps > 0 else 0.0
+
+
+def relaxed_throughput(fleet: Fleet, bins: int = BINS) -> float:
+    """The most requests/s if instances could be split; no binned plan has more."""
+    rate_rps = 1.0
+    for _ in range(2):
+        program = _Program(fleet, bins, rate_rps, plan=True)
+        columns = program.linear(program.most_rate(), *program.limits(None, None)) if program.servable else None
+        rate_rps *= float(columns[program.total]) if columns is not None else 0.0
+        if rate_rps <= 0:
+            return 0.0
+    return rate_rps
+
+
+def _throughput(program: _Program, counts: Mapping[Count, int]) -> float:
+    columns = program.linear(program.most_rate(), *program.limits(None, counts)) if program.servable else None
+    if columns is None or columns[program.total] <= 1e-9:
+        return 0.0
+    return program.attained_rps(columns, counts)
+
+
+def least_cost(
+    fleet: Fleet,
+    bins: int = BINS,
+    demand_factor: float = 1.0,
+    budget: float | None = None,
+    time_limit_s: float = 60.0,
+) -> Sizing | None:
+    """The cheapest fleet that serves the demands times a factor; None where the limits allow none.
+
+    With a ``budget`` in USD/h it is the fleet that serves the largest factor within it (``demand_factor`` then only
+    scales the numbers the solver sees), at the least cost for its instances.
+    """
+    program = _Program(fleet, bins, demand_factor * fleet.demand_rps, plan=False)
+    if not program.servable:
+        return None
+    objective, total = (program.cost(), 1.0) if budget is None else (program.most_rate(), None)
+    found = program.integer(objective, *program.limits(total, None), budget, time_limit_s)
+    if found is None:
+        return None
+    counts, bound = found
+    columns = None
+    if budget is not None:
+        most = program.linear(objective, *program.limits(None, counts), budget)
+        total = float(most[program.total]) * (1.0 - 1e-9) if most is not None else None
+    # Instances that the solver's tolerance called enough may serve a hair too little.
+    for spared in (0.0, 1e-8, 1e-7, 1e-6, 5e-6):
+        if columns is None and total is not None:
+            columns = program.linear(program.cost(), *program.limits(total * (1.0 - spared), counts))
+    assert columns is not None
+    return _sizing(program, columns, counts, bound if budget is None else budget, demand_factor)
+
+
+def relaxed_least_cost(fleet: Fleet, bins: int = BINS, demand_factor: float = 1.0) -> Sizing | None:
+    """The least cost if instances could be split; no binned fleet is cheaper."""
+    program = _Program(fleet, bins, demand_factor * fleet.demand_rps, plan=False)
+    columns = program.linear(program.cost(), *program.limits(1.0, None)) if program.servable else None
+    if columns is None:
+        return None
+    counts = {key: float(columns[column]) for key, column in program.counts.items()}
+    return _sizing(program, columns, counts, float(program.cost() @ columns), demand_factor)
+
+
+def _sizing(
+    program: _Program, columns: Array, counts: Mapping[Count, float], bound: float, demand_factor: float
+) -> Sizing:
+    return Sizing(
+        usd_per_hour=float(program.cost() @ columns),
+        bound_usd_per_hour=bound,
+        counts={key: n for key, n in counts.items() if n > 1e-9},
+        gpus={key: float(columns[column]) for key, column in program.gpus.items()},
+        bandwidths=tuple(
+            float(columns[column]) * link.bandwidth_bytes_per_s.most
+            for column, link in zip(program.links, program.fleet.connections, strict=True)
+        ),
+        demand_factor=demand_factor * float(columns[program.total]),
+    )
+
+
+def gpus_used(fleet: Fleet, counts: Mapping[Count, int]) -> dict[tuple[str, str], int]:
+    """GPUs that instances take, by site and hardware."""
+    models = {stream.model.name: stream.model for stream in fleet.streams}
+    used: dict[tuple[str, str], int] = {}
+    for (model, site, hardware, _), n in counts.items():
+        used[site, hardware] = used.get((site, hardware), 0) + n * _gpus_per_instance(models[model], hardware)
+    return used
+
+
+def brute_force_throughput(fleet: Fleet, bins: int = BINS) -> tuple[float, Counts]:
+    """The best of all instance counts, each solved by itself; for tiny fleets.
+
+    Raises:
+        ValueError: there are more than ``MOST_COMBINATIONS``.
+    """
+    program = _Program(fleet, bins, 1.0, plan=True)
+    tried = [(_throughput(program, counts), counts) for counts in _combinations(program, full=True)]
+    rate_rps, counts = max(tried, key=lambda each: each[0])
+    return rate_rps, {key: n for key, n in counts.items() if n}
+
+
+def brute_force_cost(fleet: Fleet, bins: int = BINS, demand_factor: float = 1.0) -> float | None:
+    """The cheapest of all instance counts, USD/h, each solved by itself; None where none serves the demands.
+
+    Raises:
+        ValueError: there are more than ``MOST_COMBINATIONS``.
+    """
+    program = _Program(fleet, bins, demand_factor * fleet.demand_rps, plan=False)
+    best = None
+    for counts in _combinations(program, full=False) if program.servable else ():
+        columns = program.linear(program.cost(), *program.limits(1.0, counts))
+        if columns is not None:
+            usd_per_hour = float(program.cost() @ columns)
+            best = usd_per_hour if best is None else min(best, usd_per_hour)
+    return best
+
+
+def _combinations(program: _Program, full: bool) -> Iterator[Counts]:
+    """All instance counts within the GPUs; with ``full``, those that leave no room for one more instance."""
+    by_holding: dict[tuple[str, str], list[Count]] = {}
+    for key in program.counts:
+        by_holding.setdefault((key.site, key.hardware), []).append(key)
+    models = {stream.model.name: stream.model for stream in program.fleet.streams}
+    choices = []
+    for (site, hardware), keys in by_holding.items():
+        held = next(h.gpus.most for h in program.fleet.site(site).holdings if h.hardware == hardware)
+        sizes = [_gpus_per_instance(models[key.model], hardware) for key in keys]
+        packed = [dict(zip(keys, n, strict=True)) for n in _packings(sizes, math.floor(held), full)]
+        choices.append(packed)
+    if math.prod(map(len, choices)) > MOST_COMBINATIONS:
+        raise ValueError(f"{math.prod(map(len, choices)):,} combinations are too many")
+    for chosen in itertools.product(*choices):
+        yield {key: n for counts in chosen for key, n in counts.items()}
+
+
+def _packings(sizes: Sequence[int], room: int, full: bool) -> Iterator[tuple[int, ...]]:
+    ranges = [range(room // size + 1) for size in sizes]
+    for numbers in itertools.product(*ranges):
+        left = room - sum(n * size for n, size in zip(numbers, sizes, strict=True))
+        if left >= 0 and not (full and left >= min(sizes)):
+            yield numbers
