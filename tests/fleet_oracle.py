@@ -36,7 +36,7 @@ from scipy.special import ndtr, ndtri
 from prfaas_opt.fleet import Connection, Fleet, Holding, Site, Stream
 from prfaas_opt.profiles.curve import Curve
 from prfaas_opt.profiles.model import Model, Profile
-from prfaas_opt.workload.densities import TruncatedLognormal
+from prfaas_opt.workload.densities import TruncatedLognormal, Uniform
 from prfaas_opt.workload.distribution import LengthDistribution
 
 Array = NDArray[np.float64]
@@ -138,10 +138,9 @@ def _lognormal(part: TruncatedLognormal, bins: int, breaks: Sequence[float]) -> 
 
 
 def _uniform(part: Any, bins: int, breaks: Sequence[float]) -> tuple[Array, Array]:
-    assert type(part).__name__ == "Uniform", part
-    return _gauss(
-        np.array([*np.linspace(part.low, part.high, bins + 1), *(x for x in breaks if part.low < x < part.high)])
-    )
+    assert isinstance(part, Uniform), part
+    edges = np.linspace(part.low, part.high, bins + 1).tolist()
+    return _gauss(np.array([*edges, *(x for x in breaks if part.low < x < part.high)]))
 
 
 def _gauss(edges: Array) -> tuple[Array, Array]:
@@ -179,10 +178,10 @@ def _routes(fleet: Fleet, stream: Stream) -> Iterator[_Route]:
 
 
 def _served(site: Site, model: Model) -> Iterator[tuple[Holding, Profile]]:
-    """The holdings of a site that hold an instance of a model."""
+    """The holdings of a site that the model has a profile for, were there only GPUs enough."""
     for holding in site.holdings:
         profile = model.profile(holding.hardware)
-        if profile is not None and holding.gpus.most >= profile.gpus_per_instance:
+        if profile is not None:
             yield holding, profile
 
 
@@ -310,7 +309,7 @@ class _Program:
         row = self._rows.row(key, -math.inf)
         if key not in self.counts:
             each = _gpus_per_instance(model, holding.hardware)
-            self.counts[key] = self._columns(0.0, math.floor(holding.gpus.most / each))
+            self.counts[key] = self._columns(0.0, holding.gpus.most / each)
             self._rows.add(row, self.counts[key], -holding.max_utilization)
             self._rows.add(self._rows.row(("gpus", site.name, holding.hardware), -math.inf), self.counts[key], each)
         return row
@@ -360,6 +359,7 @@ class _Program:
         """The best instances and the solver's bound; None where there are none."""
         integrality = np.zeros(len(low), dtype=np.int64)
         integrality[list(self.counts.values())] = 1
+        high[integrality == 1] = np.floor(high[integrality == 1])
         constraints = [LinearConstraint(self._matrix, np.array(self._rows.lower), 0.0)]
         if budget is not None:
             constraints.append(LinearConstraint(csr_array(self.cost()[None, :] / budget), -np.inf, 1.0))
@@ -438,7 +438,7 @@ def best_throughput_of(fleet: Fleet, counts: Mapping[Count, int], bins: int = BI
 
 
 def relaxed_throughput(fleet: Fleet, bins: int = BINS) -> float:
-    """The most requests/s if instances could be split; no binned plan has more."""
+    """The most requests/s if there could be a fraction of an instance; no binned plan has more."""
     rate_rps = 1.0
     for _ in range(2):
         program = _Program(fleet, bins, rate_rps, plan=True)
@@ -489,7 +489,7 @@ def least_cost(
 
 
 def relaxed_least_cost(fleet: Fleet, bins: int = BINS, demand_factor: float = 1.0) -> Sizing | None:
-    """The least cost if instances could be split; no binned fleet is cheaper."""
+    """The least cost if there could be a fraction of an instance; no binned fleet is cheaper."""
     program = _Program(fleet, bins, demand_factor * fleet.demand_rps, plan=False)
     columns = program.linear(program.cost(), *program.limits(1.0, None)) if program.servable else None
     if columns is None:
