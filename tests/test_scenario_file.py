@@ -135,7 +135,7 @@ def test_the_place_of_an_error_in_another_file(tmp_path: Path, monkeypatch: pyte
         ({"baseline": {"hardware": "B200"}}, [("unknown-hardware", "baseline.hardware")]),
         ({"slo": {"ttft": {"p90": "4s"}}}, [("not-supported", "slo.ttft")]),
         ({"arrivals": {}}, [("not-supported", "arrivals")]),
-        ({"transfer": {}, "demand": 3}, [("not-supported", "transfer"), ("not-supported", "demand")]),
+        ({"transfer": {}, "demand": 3}, [("not-supported", "transfer"), ("unknown-key", "demand")]),
         ({"model": None}, [("missing-key", "model")]),
         ({"model": 3}, [("unknown-name", "model")]),
         ({"name": "a\0"}, [("bad-text", "name")]),

@@ -1,98 +1,142 @@
-"""Scenario files: clusters, links and objectives around a model and a workload."""
+"""Scenario files: clusters, links and objectives around the traffic of one or several models."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from prfaas_opt.errors import InputError
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.fleet import Limits
 from prfaas_opt.io.document import Document, plain_document
+from prfaas_opt.io.fleet_file import Assembly
 from prfaas_opt.io.loading import load_model, load_workload, model_of
 from prfaas_opt.io.overrides import apply_overrides
-from prfaas_opt.io.scalars import BANDWIDTH, CEILING, COUNT, NOT_NEGATIVE, POSITIVE, Choice, Text
-from prfaas_opt.io.spec import (
-    INVALID,
-    Context,
-    Either,
-    Field,
-    ListOf,
-    MapOf,
-    Record,
-    read_whole,
-    suggestion,
-)
+from prfaas_opt.io.scalars import BANDWIDTH, CEILING, COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, POSITIVE, Choice, Text
+from prfaas_opt.io.spec import INVALID, Context, Either, Field, ListOf, MapOf, Record, read_whole
+from prfaas_opt.io.two_pools import beyond_two_pools, scenario_of
 from prfaas_opt.io.workload_file import WORKLOAD
 from prfaas_opt.io.yaml_file import parse_document, read_document
-from prfaas_opt.scenario import ESTIMATORS, Baseline, Cluster, Link, Scenario
+from prfaas_opt.scenario import ESTIMATORS, Baseline
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from prfaas_opt.fleet import Fleet
     from prfaas_opt.io.document import FieldPath
-    from prfaas_opt.profiles.model import Model
+    from prfaas_opt.io.spec import Kind
+    from prfaas_opt.scenario import Scenario
 
 CASE_STUDY = Path(__file__).with_name("case_study.yaml")
 """The paper's case study: what is planned where no file is named, and the file ``init`` writes."""
 
 
-class _ModelKind:
-    """A model's name, its path, or the model itself."""
+@dataclass(frozen=True)
+class _Named:
+    """A model or a workload: its name, its path, or the mapping itself."""
 
-    expected = "a model's name, its path or its mapping"
+    noun: str
+    load: Callable[[str, str, Path | None], Any]
+    written_out: Callable[[Context, Any, FieldPath], Any]
+    record: Callable[[], Kind]
+
+    @property
+    def expected(self) -> str:
+        """All three forms."""
+        return f"a {self.noun}'s name, its path or its mapping"
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
-        """The model."""
+        """The model or workload."""
         document = context.document
         try:
             if isinstance(value, dict):
-                return model_of(document, path=path)
+                return self.written_out(context, value, path)
             name = Text(self.expected).read(context, value, path)
-            return INVALID if name is INVALID else load_model(name, document.where(path), document.folder)
+            return INVALID if name is INVALID else self.load(name, document.where(path), document.folder)
         except InputError as error:
             context.problems += error.problems
             return INVALID
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the field."""
-        from prfaas_opt.io.model_file import MODEL
-
-        return {"anyOf": [Text().schema(), MODEL.schema()]}
+        return {"anyOf": [Text().schema(), self.record().schema()]}
 
 
-class _WorkloadName:
-    """A workload's name or path."""
+def _model_record() -> Record:
+    from prfaas_opt.io.model_file import MODEL
 
-    expected = "a workload's name, its path"
+    return MODEL
+
+
+def _range(kind: Kind, of_least: Kind, doc: str) -> Either:
+    """A fixed amount, or a mapping with the least and the most of it."""
+
+    def build(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
+        if values["min"] > values["max"]:
+            message = "is more than max, expected max or less"
+            return context.add((*path, "min"), "out-of-range", message, "swap the two, or leave out min")
+        return Limits(values["min"], values["max"])
+
+    least, most = Field(of_least, f"least {doc} that `size` may choose", 0), Field(kind, f"most {doc}")
+    return Either(kind, Record({"min": least, "max": most}, build, "a mapping with min and max"))
+
+
+@dataclass(frozen=True)
+class _ClusterRecord(Record):
+    """A cluster of one kind of hardware; of several, told by a mapping, each states its own amount and price."""
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
-        """The workload."""
-        document = context.document
-        name = Text("a workload's name, its path or its mapping").read(context, value, path)
-        if name is INVALID:
-            return INVALID
-        try:
-            return load_workload(name, document.where(path), document.folder)
-        except InputError as error:
-            context.problems += error.problems
-            return INVALID
+        """The fields of either form."""
+        if isinstance(value, dict) and isinstance(value.get("hardware"), dict):
+            return _MIXED_CLUSTER.read(context, value, path)
+        return super().read(context, value, path)
 
     def schema(self) -> dict[str, Any]:
-        """JSON Schema of the field."""
-        return Text().schema()
+        """JSON Schema of both forms."""
+        uniform = super().schema()
+        uniform["properties"]["hardware"] = Text().schema() | {"description": self.fields["hardware"].doc}
+        return {"anyOf": [uniform, _MIXED_CLUSTER.schema()]}
 
 
 _PRICE = Field(NOT_NEGATIVE, "USD per GPU-hour", None)
 _MAX_UTILIZATION = Field(CEILING, "share of it that may be used", 1.0)
+_MODEL = Field(
+    _Named("model", load_model, lambda c, _, path: model_of(c.document, path=path), _model_record),
+    "a model's name, its path, or the model itself",
+)
+_WORKLOAD = Field(
+    _Named("workload", load_workload, WORKLOAD.read, lambda: WORKLOAD),
+    "a workload's name, its path, or the workload itself",
+)
 
-CLUSTER = Record(
+HOLDING = Record(
     {
-        "role": Field(
-            Choice(("prefill", "pd")),
-            "prefill: remote prefill only; pd: prefill and decode, split by the plan",
-        ),
-        "hardware": Field(Text(), "accelerator name; the model's profile of that name applies"),
-        "instances": Field(COUNT, "model instances (not GPUs)"),
+        "instances": Field(_range(COUNT, COUNT_OR_ZERO, "instances"), "model instances (not GPUs)"),
+        "gpus": Field(_range(COUNT, COUNT_OR_ZERO, "GPUs"), "GPUs, instead of `instances`", None),
         "max_utilization": _MAX_UTILIZATION,
         "price_per_gpu_hour": _PRICE,
+    },
+    instead={"gpus": ("instances",)},
+    keep_invalid=True,
+)
+
+_ROLE = Field(Choice(("prefill", "pd")), "prefill: remote prefill only; pd: prefill and decode, split by the plan")
+_HOLDINGS = MapOf(HOLDING, "a mapping from kinds of hardware to how much there is of each")
+_HARDWARE = Field(
+    Either(Text(), _HOLDINGS),
+    "accelerator name, the model's profile of that name applies; or several, each with its amount and price",
+)
+
+CLUSTER = _ClusterRecord(
+    {"role": _ROLE, "hardware": _HARDWARE, **HOLDING.fields}, instead=HOLDING.instead, keep_invalid=True
+)
+
+_MIXED_CLUSTER = Record(
+    {"role": _ROLE, "hardware": Field(_HOLDINGS, "amounts and prices by accelerator name")},
+    elsewhere={
+        key: ("it under each kind of hardware of the cluster", f"write hardware: {{NAME: {{{key}: ...}}}}")
+        for key in HOLDING.fields
     },
     keep_invalid=True,
 )
@@ -101,8 +145,29 @@ LINK = Record(
     {
         "from": Field(Text(), "cluster that sends KVCache"),
         "to": Field(Text(), "cluster that receives it"),
-        "bandwidth": Field(BANDWIDTH, 'rate with its unit, "100Gbps"'),
+        "bandwidth": Field(_range(BANDWIDTH, BANDWIDTH, "bandwidth"), 'rate with its unit, "100Gbps"'),
         "max_utilization": _MAX_UTILIZATION,
+        "price_per_gbps_hour": Field(
+            NOT_NEGATIVE, "USD per Gbps of bandwidth and hour; for `size`, not for `plan`", None
+        ),
+        "price_per_gb": Field(NOT_NEGATIVE, "USD per GB that is sent; for `size`, not for `plan`", None),
+    },
+    keep_invalid=True,
+)
+
+SLO = Record(
+    {"tokens_per_s": Field(POSITIVE, "decode rate of one request, tokens/s", None)},
+    not_yet={"ttft": "a TTFT objective is not supported by this version"},
+)
+
+STREAM = Record(
+    {
+        "name": Field(Text(), 'name of the entry; default: the model\'s, or "MODEL to CLUSTER"', None),
+        "model": _MODEL,
+        "workload": _WORKLOAD,
+        "demand_rps": Field(POSITIVE, "requests/s to serve; required where there are several entries", None),
+        "cluster": Field(Text(), "pd cluster that must decode it; default: the plan chooses", None),
+        "slo": Field(SLO, "objectives in place of the scenario's", None),
     },
     keep_invalid=True,
 )
@@ -119,32 +184,26 @@ BASELINE = Record(
 SCENARIO = Record(
     {
         "name": Field(Text(), "name of the scenario", "scenario"),
-        "model": Field(_ModelKind(), "a model's name, its path, or the model itself"),
-        "workload": Field(Either(_WorkloadName(), WORKLOAD), "a workload's name, its path, or the workload itself"),
+        "model": _MODEL,
+        "workload": _WORKLOAD,
+        "demand_rps": Field(POSITIVE, "requests/s to serve; for `size`, `plan` finds the most there can be", 1.0),
+        "traffic": Field(ListOf(STREAM), "several models or workloads, instead of `model` and `workload`", None),
         "clusters": Field(MapOf(CLUSTER, "a mapping from cluster names to clusters"), "clusters by name"),
         "links": Field(ListOf(LINK, least=0), "connections between clusters", ()),
-        "slo": Field(
-            Record(
-                {"tokens_per_s": Field(POSITIVE, "decode rate of one request, tokens/s", None)},
-                not_yet={"ttft": "a TTFT objective is not supported by this version"},
-            ),
-            "service level objectives",
-            {"tokens_per_s": None},
-        ),
+        "slo": Field(SLO, "service level objectives", {"tokens_per_s": None}),
         "estimator": Field(Choice(ESTIMATORS), "how service times are averaged", "expected-time"),
-        "baseline": Field(BASELINE, "homogeneous cluster to compare with", dict.fromkeys(BASELINE.fields)),
+        "baseline": Field(BASELINE, "homogeneous cluster to compare two pools with", dict.fromkeys(BASELINE.fields)),
     },
+    instead={"traffic": ("model", "workload")},
+    not_yet={key: f"{key} is not supported by this version" for key in ("arrivals", "transfer", "local_prefill")},
     keep_invalid=True,
-    not_yet={
-        key: f"{key} is not supported by this version" for key in ("arrivals", "transfer", "demand", "local_prefill")
-    },
 )
 
+Source = str | Path | Mapping[str, Any] | None
 
-def load_scenario(
-    source: str | Path | Mapping[str, Any] | None = None, overrides: Mapping[str, str] | None = None
-) -> Scenario:
-    """A scenario from a file, from a mapping, or the built-in case study.
+
+def load_scenario(source: Source = None, overrides: Mapping[str, str] | None = None) -> Scenario:
+    """A scenario of two pools from a file, from a mapping, or the built-in case study.
 
     Args:
         source: a path; a mapping of the same form as a file; None for the paper's case study.
@@ -154,146 +213,82 @@ def load_scenario(
         The scenario, in SI units.
 
     Raises:
-        InputError: everything that is wrong, with file, line and field.
+        InputError: everything that is wrong, with file, line and field; or that it is a fleet.
 
     >>> load_scenario(overrides={"clusters.pd.instances": "10"}).pd.instances
     10
     """
+    return read_scenario(_document(source, overrides))
+
+
+def load_fleet(source: Source = None, overrides: Mapping[str, str] | None = None) -> Fleet:
+    """A fleet from any scenario file, one of two pools included.
+
+    Args:
+        source: as for ``load_scenario``.
+        overrides: as for ``load_scenario``.
+
+    Raises:
+        InputError: everything that is wrong, with file, line and field.
+
+    >>> fleet = load_fleet(overrides={"clusters.pd.instances": "{max: 10}"})
+    >>> fleet.site("pd").holdings[0].gpus
+    Limits(least=0, most=80)
+    """
+    fleet, _ = _checked(_document(source, overrides))
+    return fleet
+
+
+def load_any(source: Source = None, overrides: Mapping[str, str] | None = None) -> Scenario | Fleet:
+    """A scenario where a file is one of two pools, else a fleet.
+
+    Args:
+        source: as for ``load_scenario``.
+        overrides: as for ``load_scenario``.
+
+    Raises:
+        InputError: everything that is wrong, with file, line and field.
+
+    >>> type(load_any()).__name__, type(load_any(overrides={"links.0.bandwidth": "{max: 1Gbps}"})).__name__
+    ('Scenario', 'Fleet')
+    """
+    fleet, baseline = _checked(_document(source, overrides))
+    return fleet if beyond_two_pools(fleet) else scenario_of(fleet, baseline)
+
+
+def read_scenario(document: Document) -> Scenario:
+    """The scenario of two pools that a document describes.
+
+    Raises:
+        InputError: all that is wrong with it; or that it is a fleet.
+    """
+    fleet, baseline = _checked(document)
+    beyond = beyond_two_pools(fleet)
+    if beyond:
+        found = ", ".join(text for _, text in beyond[:3])
+        message = f"makes this a fleet ({found}), expected two pools: one pd cluster and at most one that prefills"
+        fix = "plan it with plan_fleet or prfaas-opt plan, size it with prfaas-opt size"
+        raise InputError(Problem("not-two-pools", document.where(beyond[0][0]), message, fix))
+    return scenario_of(fleet, baseline)
+
+
+def _document(source: Source, overrides: Mapping[str, str] | None) -> Document:
     if source is None:
         document = parse_document(CASE_STUDY.read_text(encoding="utf-8"), "built-in case study")
     elif isinstance(source, Mapping):
         document = plain_document(source, "scenario")
     else:
         document = read_document(Path(source), "scenario")
-    return read_scenario(apply_overrides(document, overrides) if overrides else document)
+    return apply_overrides(document, overrides) if overrides else document
 
 
-def read_scenario(document: Document) -> Scenario:
-    """The scenario of a document.
-
-    Raises:
-        InputError: all that is wrong with it.
-    """
+def _checked(document: Document) -> tuple[Fleet, Baseline]:
+    """What a document describes, when nothing is wrong with it."""
     context = Context(document)
     values = read_whole(context, SCENARIO, "scenario")
     if values is INVALID:
         context.raise_problems()
-    assembly = _Assembly(context, values)
+    assembly = Assembly(context, values)
     assembly.check()
     context.raise_problems()
-    return assembly.scenario()
-
-
-class _Assembly:
-    """Checks how the fields of a scenario fit together, whatever of them reads well, and puts it together."""
-
-    def __init__(self, context: Context, values: dict[str, Any]) -> None:
-        self._context, self._values = context, values
-        clusters = values["clusters"]
-        self._clusters: dict[str, dict[str, Any]] = {} if clusters is INVALID else clusters
-        self._by_role: dict[str, list[str]] = {"pd": [], "prefill": []}
-        for name, cluster in self._clusters.items():
-            if cluster["role"] is not INVALID:
-                self._by_role[cluster["role"]].append(name)
-        roles = [cluster["role"] for cluster in self._clusters.values()]
-        self._roles_read_well = clusters is not INVALID and INVALID not in roles
-
-    def check(self) -> None:
-        """Notes what does not fit."""
-        if self._roles_read_well:
-            self._check_roles()
-        if self._values["links"] is not INVALID and self._values["clusters"] is not INVALID:
-            self._check_links(self._values["links"])
-        model = self._values["model"]
-        if model is INVALID:
-            return
-        for name, cluster in self._clusters.items():
-            self._check_hardware(model, ("clusters", name), cluster, decodes=cluster["role"] == "pd")
-        if self._values["baseline"] is not INVALID:
-            self._check_hardware(model, ("baseline",), self._values["baseline"], decodes=True)
-
-    def scenario(self) -> Scenario:
-        """The scenario, once nothing is wrong with it."""
-        values = self._values
-        clusters = {name: Cluster(name, **cluster) for name, cluster in self._clusters.items()}
-        ((pd,), remotes) = self._by_role["pd"], self._by_role["prefill"]
-        links = [Link(link["from"], link["to"], link["bandwidth"], link["max_utilization"]) for link in values["links"]]
-        return Scenario(
-            name=values["name"],
-            model=values["model"],
-            workload=values["workload"],
-            pd=clusters[pd],
-            remote=clusters[remotes[0]] if remotes else None,
-            link=links[0] if links else None,
-            tokens_per_s=values["slo"]["tokens_per_s"],
-            baseline=Baseline(**values["baseline"]),
-            estimator=values["estimator"],
-            origin=self._context.document,
-        )
-
-    def _check_roles(self) -> None:
-        if not self._by_role["pd"]:
-            message = "no cluster decodes, expected one with role: pd"
-            self._context.add(("clusters",), "missing-key", message, "give one the role pd")
-            return
-        for role, what in (("pd", "one cluster that decodes"), ("prefill", "one prefill cluster at most")):
-            for name in self._by_role[role][1:]:
-                message = f"is a second cluster with role {role}, expected {what}: this version plans no more"
-                fix = "leave it out, and plan it in a scenario of its own"
-                self._context.add(("clusters", name, "role"), "not-supported", message, fix)
-
-    def _check_links(self, links: tuple[dict[str, Any], ...]) -> None:
-        fit = [self._fits(index, link) for index, link in enumerate(links)]
-        ends = self._ends
-        if ends is None or not all(fit):
-            return
-        for index in range(1, len(links)):
-            message = "connects the same clusters as the link before it, expected one link"
-            self._context.add(("links", index), "duplicate-key", message, "add up their bandwidths in one link")
-        if not links and self._by_role["prefill"]:
-            remote, pd = ends
-            message = f"no link goes from {remote} to {pd}, so nothing can be offloaded"
-            fix = f"add links: [{{from: {remote}, to: {pd}, bandwidth: 100Gbps}}], or leave {remote} out"
-            self._context.add(("links",), "missing-link", message, fix)
-
-    @property
-    def _ends(self) -> tuple[str | None, str] | None:
-        """The prefill cluster, if there is one, and the pd cluster; None where they are in doubt."""
-        pds, remotes = self._by_role["pd"], self._by_role["prefill"]
-        if not self._roles_read_well or len(pds) != 1 or len(remotes) > 1:
-            return None
-        return (remotes[0] if remotes else None), pds[0]
-
-    def _fits(self, index: int, link: dict[str, Any]) -> bool:
-        """Whether a link leads from the prefill cluster to the pd cluster, as far as can be told."""
-        here: FieldPath = ("links", index)
-        unknown = [key for key in ("from", "to") if link[key] is INVALID or link[key] not in self._clusters]
-        for key in unknown:
-            if link[key] is not INVALID:
-                message = f'there is no cluster "{link[key]}"'
-                self._context.add((*here, key), "unknown-name", message, suggestion(link[key], self._clusters))
-        if unknown or self._ends is None or (link["from"], link["to"]) == self._ends:
-            return not unknown
-        remote, pd = self._ends
-        found = f"goes from {link['from']} to {link['to']}, expected a link "
-        if remote is None:
-            message, fix = f"{found}from a cluster with role: prefill", "leave it out, or add such a cluster"
-        else:
-            message = f"{found}from the prefill cluster {remote} to the pd cluster {pd}"
-            fix = f"write from: {remote}, to: {pd}"
-        self._context.add(here, "unusable-link", message, fix)
-        return False
-
-    def _check_hardware(self, model: Model, path: FieldPath, cluster: dict[str, Any], decodes: bool) -> None:
-        hardware, here = cluster["hardware"], (*path, "hardware")
-        if hardware is INVALID or hardware is None:
-            return
-        profile = model.profile(hardware)
-        if profile is None:
-            message = f"{model.name} has no profile for {hardware}, expected one of {', '.join(model.hardware)}"
-            self._context.add(here, "unknown-hardware", message, suggestion(hardware, model.hardware))
-        elif decodes and profile.decode is None:
-            message = (
-                f"{model.name} has no decode figures on {profile.hardware}, expected some on a cluster that decodes"
-            )
-            self._context.add(here, "missing-decode", message, "add decode to that profile of the model")
+    return assembly.fleet(), Baseline(**values["baseline"])

@@ -19,7 +19,7 @@ from prfaas_opt.io.document import UNREADABLE, Document, FieldPath, dotted
 from prfaas_opt.io.wording import closest, counted, did_you_mean, shown, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
 __all__ = [
     "INVALID",
@@ -229,6 +229,8 @@ class Record:
         build: makes the object; called only where all fields read well.
         expected: what errors say it is.
         not_yet: keys that a later version may take, with what to say of them until then.
+        elsewhere: keys that are known, but not here, with where they are expected and how to put them there.
+        instead: fields that may stand in place of others, which are then not to be given.
         keep_invalid: return the fields as they are, some of them INVALID, so that what does read well can be
             checked further.
     """
@@ -237,43 +239,71 @@ class Record:
     build: Callable[[Context, FieldPath, dict[str, Any]], Any] = _as_read
     expected: str = "a mapping"
     not_yet: Mapping[str, str] = field(default_factory=dict)
+    elsewhere: Mapping[str, tuple[str, str]] = field(default_factory=dict)
+    instead: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     keep_invalid: bool = False
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
         """What ``build`` makes of the fields; INVALID where any is."""
         if not isinstance(value, dict):
-            keys = ", ".join(f"{key}: ..." for key in self.fields if key in self._required or not self._required)
+            keys = ", ".join(f"{key}: ..." for key in self._needed(()) or self.fields)
             return wrong(self, context, value, path, f"write {{{keys}}}")
-        if path in context.document.made and not self._required <= value.keys():
+        if path in context.document.made and not value.keys() >= set(self._needed(value)):
             return self._not_there(context, path)
         strange = [key for key in value if key not in self.fields]
         meant = {field for key in strange for field in self._refuse(context, key, value, (*path, key))}
+        given = meant | value.keys()
+        needed = self._needed(given)
         values: dict[str, Any] = {}
         for key, known in self.fields.items():
-            here = (*path, key)
             if key in value:
-                values[key] = self._read_field(context, known, value[key], here)
-            elif known.default is not REQUIRED:
-                values[key] = known.default
+                values[key] = self._read_field(context, known, value[key], (*path, key))
             elif key in meant:
                 values[key] = INVALID
+            elif key in needed:
+                values[key] = self._missing(context, (*path, key), given)
             else:
-                message = f"is missing, expected {known.kind.expected}"
-                values[key] = context.add(here, "missing-key", message, f"add it: {known.doc}")
+                values[key] = None if known.default is REQUIRED else known.default
+        values |= dict.fromkeys(self._ambiguous(context, path, value), INVALID)
         if self.keep_invalid:
             return values
         if strange or any(item is INVALID for item in values.values()):
             return INVALID
         return self.build(context, path, values)
 
-    @property
-    def _required(self) -> set[str]:
-        return {key for key, known in self.fields.items() if known.default is REQUIRED}
+    def _needed(self, given: Collection[str]) -> list[str]:
+        """The fields that must be there, where some that may stand in for others are given."""
+        replaced = {other for key, others in self.instead.items() if key in given for other in others}
+        return [key for key, known in self.fields.items() if known.default is REQUIRED and key not in replaced]
+
+    def _missing(self, context: Context, here: FieldPath, given: Collection[str]) -> _Invalid:
+        """Notes a field that must be there and is not, nor any that would do instead."""
+        known = self.fields[str(here[-1])]
+        fix = f"add it: {known.doc}"
+        for key, others in self.instead.items():
+            if here[-1] in others and not any(other in given for other in others):
+                fix += f", or give {key} instead"
+        return context.add(here, "missing-key", f"is missing, expected {known.kind.expected}", fix)
+
+    def _ambiguous(self, context: Context, path: FieldPath, value: dict[str, Any]) -> list[str]:
+        """Notes fields beside others that they would replace; returns them all."""
+        found = []
+        for key, others in self.instead.items():
+            both = [other for other in others if other in value]
+            if key in value and both:
+                message = f"stands beside {' and '.join(both)}, expected one or the other"
+                context.add((*path, key), "ambiguous", message, f"leave out {key}, or {' and '.join(both)}")
+                found += [key, *both]
+        return found
 
     def _refuse(self, context: Context, key: str, value: dict[str, Any], here: FieldPath) -> list[str]:
         """Notes a key that is none of the fields; returns the field, not given, that it must have meant."""
         if key in self.not_yet:
             context.add(here, "not-supported", self.not_yet[key], f"leave {key} out")
+            return []
+        if key in self.elsewhere:
+            where, fix = self.elsewhere[key]
+            context.add(here, "misplaced-key", f"does not belong here, expected {where}", fix)
             return []
         absent = [name for name in self.fields if name not in value]
         meant = closest(key, absent)[:1]
@@ -297,18 +327,29 @@ class Record:
         beside = [key for key in context.document.at(path[:-1]) if (*path[:-1], key) not in context.document.made]
         near = closest(str(path[-1]), beside)
         given = context.document.at(path)
-        needed = ", ".join(key for key in self.fields if key in self._required and key not in given)
+        needed = ", ".join(key for key in self._needed(given) if key not in given)
         fix = f"did you mean {' or '.join(near)}?" if near else f"to add it, set {needed} as well"
         return context.add(path, "unknown-name", f"there is no {dotted(path)} to change", fix)
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the record."""
-        return {
+        form = {
             "type": "object",
             "properties": {key: f.kind.schema() | {"description": f.doc} for key, f in self.fields.items()},
-            "required": [key for key, f in self.fields.items() if f.default is REQUIRED],
+            "required": self._needed(self.instead),
             "additionalProperties": False,
         }
+        if self.instead:
+            form["allOf"] = [{"oneOf": self._either(key, others)} for key, others in self.instead.items()]
+        return form
+
+    def _either(self, key: str, others: tuple[str, ...]) -> list[dict[str, Any]]:
+        """JSON Schemas of a record without a field and with it instead of others."""
+        needed = [other for other in others if other in self._needed(())]
+        return [
+            {"required": needed, "properties": {key: False}},
+            {"required": [key], "properties": dict.fromkeys(others, False)},
+        ]
 
 
 @dataclass(frozen=True)
