@@ -45,7 +45,7 @@ Indices = NDArray[np.int64]
 BINS = 400
 NODES = 8
 """Gauss-Legendre nodes in a bin."""
-MOST_COMBINATIONS = 20_000
+MOST_COMBINATIONS = 3_000
 """Brute force refuses more."""
 BYTES_PER_GBPS = 1e9 / 8
 SECONDS_PER_HOUR = 3600.0
@@ -378,24 +378,30 @@ class _Program:
 
     def attained_rps(self, columns: Array, counts: Mapping[Count, int]) -> float:
         """The rate that a routing certainly attains, the solver's tolerances taken out of it, with plain sums."""
-        routing = np.zeros(len(columns))
-        for blocks, destinations, decodes, weights in self._flows:
-            flow = np.where(columns[blocks] < 1e-9 * columns[self.total], 0.0, columns[blocks])
-            routing[blocks] = flow / flow.sum(axis=0)
-            arriving: dict[str, float] = dict.fromkeys(decodes, 0.0)
-            for block, destination in zip(blocks, destinations, strict=True):
-                arriving[destination] += float(weights @ routing[block])
-            for destination, rate in arriving.items():
-                shares = np.maximum(columns[decodes[destination]], 0.0)
-                if rate > 0:
-                    routing[decodes[destination]] = rate * shares / shares.sum()
         capacities = np.zeros(len(columns))
         capacities[self.links] = 1.0
         for key, column in self.counts.items():
             capacities[column] = counts.get(key, 0)
         limited = [row for key, row in self._rows.keys.items() if isinstance(key, Count) or key[0] == "link"]
-        load = (self._matrix @ routing)[limited]
         capacity = -(self._matrix @ capacities)[limited]
+        # A tolerance of the solver's is no rate on a route that has no capacity.
+        blocked = (self._matrix[limited][capacity <= 0] > 0).sum(axis=0) > 0
+        columns = np.where(blocked | (columns < 1e-9 * columns[self.total]), 0.0, columns)
+        routing = np.zeros(len(columns))
+        for blocks, destinations, decodes, weights in self._flows:
+            flow = columns[blocks]
+            # A bin of almost no requests weighs nothing to the solver, which may leave it where nothing serves.
+            flow[np.argmax(flow @ weights), ~flow.any(axis=0)] = 1.0
+            routing[blocks] = flow / flow.sum(axis=0)
+            arriving: dict[str, float] = dict.fromkeys(decodes, 0.0)
+            for block, destination in zip(blocks, destinations, strict=True):
+                arriving[destination] += float(weights @ routing[block])
+            for destination, rate in arriving.items():
+                shares = columns[decodes[destination]]
+                if rate > 0 and not shares.any():
+                    return 0.0
+                routing[decodes[destination]] = rate * shares / shares.sum() if rate > 0 else 0.0
+        load = (self._matrix @ routing)[limited]
         if (load[capacity <= 0] > 0).any():
             return 0.0
         return self.unit_rps * float((capacity[load > 0] / load[load > 0]).min())
@@ -542,13 +548,30 @@ def brute_force_cost(fleet: Fleet, bins: int = BINS, demand_factor: float = 1.0)
         ValueError: there are more than ``MOST_COMBINATIONS``.
     """
     program = _Program(fleet, bins, demand_factor * fleet.demand_rps, plan=False)
-    best = None
-    for counts in _combinations(program, full=False) if program.servable else ():
+    if not program.servable:
+        return None
+    # By what the GPUs cost: once that alone is more than the best, the rest is too.
+    priced = sorted(
+        ((_usd_for_gpus(fleet, c), c) for c in _combinations(program, full=False)), key=lambda each: each[0]
+    )
+    best: float | None = None
+    for usd_for_gpus, counts in priced:
+        if best is not None and usd_for_gpus >= best:
+            break
         columns = program.linear(program.cost(), *program.limits(1.0, counts))
         if columns is not None:
             usd_per_hour = float(program.cost() @ columns)
             best = usd_per_hour if best is None else min(best, usd_per_hour)
     return best
+
+
+def _usd_for_gpus(fleet: Fleet, counts: Mapping[Count, int]) -> float:
+    used = gpus_used(fleet, counts)
+    return sum(
+        (holding.usd_per_gpu_hour or 0.0) * max(holding.gpus.least, used.get((site.name, holding.hardware), 0))
+        for site in fleet.sites
+        for holding in site.holdings
+    )
 
 
 def _combinations(program: _Program, full: bool) -> Iterator[Counts]:
