@@ -203,8 +203,11 @@ class Assembly:
         if not remotes:
             message, fix = f"{found}from a cluster with role: prefill", "leave it out, or add such a cluster"
         else:
-            of = ("the", remotes[0], "the", pds[0]) if len(remotes) == len(pds) == 1 else ("a", "", "a", "")
-            message = f"{found}from {of[0]} prefill cluster {of[1]} to {of[2]} pd cluster {of[3]}"
+            remote, pd = (
+                f"the {kind} cluster {names[0]}" if len(names) == 1 else f"a {kind} cluster"
+                for kind, names in (("prefill", remotes), ("pd", pds))
+            )
+            message = f"{found}from {remote} to {pd}"
             fix = f"write from: {' or '.join(remotes[:3])}, to: {' or '.join(pds[:3])}"
         self._context.add(here, "unusable-link", message, fix)
         return False

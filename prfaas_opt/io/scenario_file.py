@@ -16,6 +16,7 @@ from prfaas_opt.io.overrides import apply_overrides
 from prfaas_opt.io.scalars import BANDWIDTH, CEILING, COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, POSITIVE, Choice, Text
 from prfaas_opt.io.spec import INVALID, Context, Either, Field, ListOf, MapOf, Record, read_whole
 from prfaas_opt.io.two_pools import beyond_two_pools, scenario_of
+from prfaas_opt.io.wording import shown
 from prfaas_opt.io.workload_file import WORKLOAD
 from prfaas_opt.io.yaml_file import parse_document, read_document
 from prfaas_opt.scenario import ESTIMATORS, Baseline
@@ -74,11 +75,12 @@ def _range(kind: Kind, of_least: Kind, doc: str) -> Either:
 
     def build(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
         if values["min"] > values["max"]:
-            message = "is more than max, expected max or less"
+            given = context.document.at(path)
+            message = f"found {shown(given['min'])}, expected no more than max, which is {shown(given['max'])}"
             return context.add((*path, "min"), "out-of-range", message, "swap the two, or leave out min")
         return Limits(values["min"], values["max"])
 
-    least, most = Field(of_least, f"least {doc} that `size` may choose", 0), Field(kind, f"most {doc}")
+    least, most = Field(of_least, f"least {doc} there may be", 0), Field(kind, f"most {doc} there may be")
     return Either(kind, Record({"min": least, "max": most}, build, "a mapping with min and max"))
 
 

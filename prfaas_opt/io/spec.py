@@ -292,7 +292,7 @@ class Record:
             both = [other for other in others if other in value]
             if key in value and both:
                 message = f"stands beside {' and '.join(both)}, expected one or the other"
-                context.add((*path, key), "ambiguous", message, f"leave out {key}, or {' and '.join(both)}")
+                context.add((*path, key), "ambiguous", message, f"keep {key}, or {' and '.join(others)}")
                 found += [key, *both]
         return found
 
