@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from prfaas_opt.api import load_scenario, plan
 from prfaas_opt.errors import InfeasibleError
 from prfaas_opt.fleet import Fleet, Limits, Role, fleet_of
+from prfaas_opt.io.scenario_file import load_fleet
 from tests.fleet_oracle import (
     Count,
     best_throughput,
@@ -27,6 +29,7 @@ from tests.fleets import ATOMS, ROLES, case_study_fleet, doubled, random_fleet, 
 from tests.oracle import oracle_of
 from tests.scenarios import case_like, random_scenario
 
+INSTANCE = Path(__file__).parents[1] / "scripts" / "instances" / "sizing.yaml"
 SAME = 1e-6
 """Relative difference of two solutions: the integer solver calls 1e-6 of an instance none."""
 
@@ -237,3 +240,12 @@ def test_given_counts() -> None:
         best_throughput_of(whole, {decode: 9})
     with pytest.raises(ValueError, match="no use"):
         best_throughput_of(whole, {remote._replace(role="decode"): 1})
+
+
+def test_sizing_instance_is_what_it_was() -> None:
+    """Its relaxation, so that times and gaps measured on it stay comparable; its integers take too long here."""
+    instance = load_fleet(INSTANCE)
+    assert (len(instance.streams), len(instance.sites), len(instance.connections)) == (12, 6, 9)
+    relaxed = relaxed_least_cost(instance, 64)
+    assert relaxed is not None
+    assert relaxed.usd_per_hour == pytest.approx(2027.979, abs=1e-3)
