@@ -9,14 +9,18 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import jsonschema
 import pytest
 import yaml
+from hypothesis import HealthCheck, given, settings
 
-from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.errors import InputError, PrfaasOptError, Problem
 from prfaas_opt.fleet import Connection, Fleet, Holding, Limits, Site, fleet_of
+from prfaas_opt.io.document import plain_document
 from prfaas_opt.io.scenario_file import SCENARIO, load_any, load_fleet, load_scenario
 from prfaas_opt.scenario import Scenario
+from tests.test_mutated_input import check_problems, mutate
 
 CORPUS = Path(__file__).with_name("bad_input")
 PAGE = Path(__file__).parents[1] / "docs/reference/scenario.md"
@@ -207,6 +211,15 @@ def test_names_of_streams(entries: list[dict[str, Any]], names: list[str]) -> No
     assert [stream.name for stream in load_fleet(streams(*entries)).streams] == names
 
 
+def test_what_would_do_instead_of_a_missing_field_is_offered() -> None:
+    (problem,) = problems(with_set(FLEET, "clusters.us.gpus", None))
+    assert problem.fix == "add it: model instances (not GPUs), or give gpus instead"
+    missing = problems(with_set(FLEET, "traffic", None))
+    assert [problem.fix.rpartition(", ")[2] for problem in missing] == ["or give traffic instead"] * 2
+    (problem,) = problems(with_set(TWO_POOLS, "model", None))
+    assert "traffic" not in problem.fix
+
+
 def test_streams_of_one_model_share_it() -> None:
     first, second = load_fleet(streams({"name": "a"}, {"name": "b"})).streams
     assert first.model is second.model
@@ -350,3 +363,32 @@ def test_every_subset_of_what_says_the_traffic() -> None:
             )
         else:
             assert problems(data)
+
+
+FITS = jsonschema.Draft202012Validator(SCENARIO.schema())
+
+
+@st.composite
+def changed_scenarios(draw: st.DrawFn) -> dict[str, Any]:
+    changed: dict[str, Any] = copy.deepcopy(draw(st.sampled_from([FLEET, TWO_POOLS])))
+    for _ in range(draw(st.integers(1, 3))):
+        mutate(draw, changed)
+    return changed
+
+
+@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(changed_scenarios())
+def test_any_change_of_a_fleet_is_refused_or_makes_another(changed: dict[str, Any]) -> None:
+    """Nothing but errors of this package; and what loads fits the schema, with amounts that can be."""
+    try:
+        fleet = load_fleet(changed)
+    except PrfaasOptError as error:
+        check_problems(error)
+        return
+    assert FITS.is_valid(plain_document(changed, "scenario").data)
+    assert len({stream.name for stream in fleet.streams}) == len(fleet.streams) > 0
+    assert all(stream.demand_rps > 0 for stream in fleet.streams)
+    amounts = [holding.gpus for site in fleet.sites for holding in site.holdings]
+    assert all(0 <= amount.least <= amount.most > 0 for amount in amounts)
+    assert all(0 <= link.bandwidth_bytes_per_s.least <= link.bandwidth_bytes_per_s.most for link in fleet.connections)
+    assert isinstance(load_any(changed), Scenario) or load_any(changed) == fleet
