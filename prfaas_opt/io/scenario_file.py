@@ -80,7 +80,7 @@ def _range(kind: Kind, of_least: Kind, doc: str) -> Either:
             return context.add((*path, "min"), "out-of-range", message, "swap the two, or leave out min")
         return Limits(values["min"], values["max"])
 
-    least, most = Field(of_least, f"least {doc} there may be", 0), Field(kind, f"most {doc} there may be")
+    least, most = Field(of_least, f"lower limit of {doc}", 0), Field(kind, f"upper limit of {doc}")
     return Either(kind, Record({"min": least, "max": most}, build, "a mapping with min and max"))
 
 
