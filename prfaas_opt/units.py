@@ -25,6 +25,8 @@ _RATES |= {f"{prefix}b/s": factor / 8 for prefix, factor in _DECIMAL.items()}
 _LIKE_A_RATE = re.compile(r"([kmgt]?)i?(?:b|bits?|bytes?|be)?(ps|/s|/sec|p/s)?", re.IGNORECASE)
 _TOKENS = {"": 1, "k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
 
+GB = 1e9
+"""Bytes."""
 GBPS = 1e9 / 8
 """Bytes/s of one Gbps."""
 HOUR_S = 3600.0

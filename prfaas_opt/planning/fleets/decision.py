@@ -1,0 +1,279 @@
+"""A routing that people can deploy: few bands of whole tokens, and what the equations make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from prfaas_opt.errors import CertificationError, Problem
+from prfaas_opt.planning.fleets.bins import Bins, around, edges_of
+from prfaas_opt.planning.fleets.envelope import Envelope
+from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prfaas_opt.planning.fleets.network import Network
+    from prfaas_opt.planning.fleets.program import Solution
+    from prfaas_opt.planning.fleets.search import Found
+    from prfaas_opt.planning.options import SolverOptions
+
+_SLACK = 1e-9
+"""Relative loss of the goal that a second goal may cost."""
+_AGREEMENT = 1e-3
+"""Relative difference between a solver's claim and the equations that whole tokens and its tolerances explain."""
+_WORTH_FEWER_BANDS = 5e-7
+"""Relative loss of the goal, and of its second, that fewer bands may cost."""
+_FEW_BINS = (1, 4, 16)
+"""Bins beside those that prices make, where these alone cannot share what must be shared."""
+_ROUNDS = 6
+_WORTH_A_WHOLE_TOKEN = 1e-4
+"""Relative loss up to which a length that must be shared goes to one side instead."""
+_NEGLIGIBLE = 1e-6
+"""A share this small is the solver's rounding."""
+_MOST_ROUNDED = 8
+"""Borders whose roundings are all tried together; more are rounded each for itself."""
+
+
+@dataclass(frozen=True)
+class Band:
+    """Requests above ``low`` up to ``high`` whole tokens take their ways in these shares, at random."""
+
+    low: float
+    high: float
+    shares: tuple[tuple[int, float], ...]
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What is proposed: instances of each team, bands of each stream, and who decodes how much.
+
+    Attributes:
+        counts: by team.
+        gpus: by holding.
+        bytes_per_s: of each link.
+        bands: by stream, ascending.
+        decoded: by decoder, the share of what its stream sends to its site.
+    """
+
+    counts: tuple[int, ...]
+    gpus: tuple[float, ...]
+    bytes_per_s: tuple[float, ...]
+    bands: tuple[tuple[Band, ...], ...]
+    decoded: tuple[float, ...]
+
+
+class Loads:
+    """What a decision asks of each resource at scale 1, from exact means of the unbinned lengths."""
+
+    def __init__(self, network: Network, decision: Decision) -> None:
+        self._network, self._decision = network, decision
+        self.rates_rps = [0.0] * len(network.ways)
+        self.seconds = [0.0] * len(network.teams)
+        self.bytes_per_s = [0.0] * len(network.pipes)
+        arrivals: dict[tuple[int, int], float] = {}
+        for s, bands in enumerate(decision.bands):
+            demand = network.streams[s]
+            for band in bands:
+                weight = demand.rate_rps * demand.lengths.moment(0.0, band.low, band.high)
+                for i, share in band.shares:
+                    way = network.ways[i]
+                    self.rates_rps[i] += share * weight
+                    pair = (s, way.destination)
+                    arrivals[pair] = arrivals.get(pair, 0.0) + share * weight
+                    seconds = network.mean(way.prefill_s, s).between(band.low, band.high)
+                    self.seconds[way.team] += share * demand.rate_rps * seconds
+                    if way.pipe is not None and way.kv_bytes is not None:
+                        sent = network.mean(way.kv_bytes, s).between(band.low, band.high)
+                        self.bytes_per_s[way.pipe] += share * demand.rate_rps * sent
+        for decoder, share in zip(network.decoders, decision.decoded, strict=True):
+            rate = share * arrivals.get((decoder.stream, decoder.destination), 0.0)
+            self.seconds[decoder.team] += rate / decoder.rps_per_instance
+
+    @cached_property
+    def scale(self) -> float:
+        """The largest scale at which no team and no link is used beyond its ceiling."""
+        network, decision = self._network, self._decision
+        limits = [
+            team.ceiling * count / busy
+            for team, count, busy in zip(network.teams, decision.counts, self.seconds, strict=True)
+            if busy > 0
+        ]
+        limits += [
+            pipe.ceiling * rate / sent
+            for pipe, rate, sent in zip(network.pipes, decision.bytes_per_s, self.bytes_per_s, strict=True)
+            if sent > 0
+        ]
+        return min(limits, default=0.0)
+
+
+def decide(network: Network, terms: Terms, found: Found, options: SolverOptions) -> tuple[Decision, float]:
+    """The decision of a search in few bands, and the scale it reached while single lengths could be shared.
+
+    Where the goal leaves a choice, the fewest bytes are sent, in as few bands as their prices make. Borders between
+    bands are rounded to whole tokens where the demand is still served.
+
+    Raises:
+        CertificationError: the equations do not give what the solver claims.
+    """
+    return _Decider(network, terms, found, options).decide()
+
+
+class _Decider:
+    def __init__(self, network: Network, terms: Terms, found: Found, options: SolverOptions) -> None:
+        self._network, self._terms, self._found, self._options = network, terms, found, options
+        self._sized = terms.goal == "cost"
+        self._bins = Bins(network, [set(map(around, edges)) for edges in found.bins.edges])
+
+    def decide(self) -> tuple[Decision, float]:
+        shared = self._with_fewest_bands()
+        scale, claimed = Loads(self._network, shared).scale, self._found.solution.scale
+        if abs(scale / claimed - 1) > _AGREEMENT:
+            message = f"the solver claims a scale of {claimed!r}, the equations give {scale!r}"
+            raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
+        rounded = self._rounded(shared)
+        least = 1.0 if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
+        return (rounded if Loads(self._network, rounded).scale >= least else shared), claimed
+
+    def _with_fewest_bands(self) -> Decision:
+        """The routing of least egress, then of least work, on bins between the borders its prices set if those do."""
+        best, _ = self._refined(dataclasses.replace(self._terms, counts=self._found.counts))
+        if best is None:
+            return self._decision(self._found.solution)
+        terms = Terms(
+            goal="egress",
+            least_scale=best.scale if self._sized else best.scale * (1 - _SLACK),
+            budget_usd_per_hour=best.usd_per_hour * (1 + _SLACK) if self._sized else self._terms.budget_usd_per_hour,
+            counts=self._found.counts,
+        )
+        least_egress, _ = self._refined(terms)
+        if least_egress is None:
+            return self._decision(best)
+        terms = dataclasses.replace(terms, goal="work", most_egress=least_egress.value * (1 + _SLACK) + _SLACK)
+        least_work, borders = self._refined(terms)
+        if least_work is None:
+            return self._decision(least_egress)
+        return self._decision(self._on_few_bins(terms, borders) or least_work)
+
+    def _on_few_bins(self, terms: Terms, borders: list[set[float]]) -> Solution | None:
+        """About the same on bins between these borders, or with a few more; None where that costs too much."""
+        loose = dataclasses.replace(
+            terms,
+            least_scale=terms.least_scale if self._sized else terms.least_scale * (1 - _WORTH_FEWER_BANDS),
+            most_egress=None if terms.most_egress is None else terms.most_egress * (1 + _WORTH_FEWER_BANDS),
+            budget_usd_per_hour=terms.budget_usd_per_hour and terms.budget_usd_per_hour * (1 + _WORTH_FEWER_BANDS),
+        )
+        for more in _FEW_BINS:
+            edges = [edges_of(self._network, s, more, breaks=False) | each for s, each in enumerate(borders)]
+            program = BinnedProgram(self._network, Bins(self._network, edges), loose)
+            if program.solve(self._options).found:
+                return program.solution
+        return None
+
+    def _refined(self, terms: Terms) -> tuple[Solution | None, list[set[float]]]:
+        """The optimum on bins of whole tokens, cut at the borders of its own prices, and these."""
+        solution, borders = None, []
+        for _ in range(_ROUNDS):
+            program = BinnedProgram(self._network, self._bins, terms)
+            if not program.solve(self._options).found:
+                break
+            solution, borders = program.solution, self._borders(program)
+            if not self._bins.cut(borders):
+                break
+        return solution, borders
+
+    def _borders(self, program: BinnedProgram) -> list[set[float]]:
+        prices = program.prices
+        borders = []
+        for s in range(len(self._network.streams)):
+            ends = [around(each.high) for each in Envelope(self._network, s).stretches(prices)[:-1]]
+            borders.append({x for end in ends for x in (end - 1.0, end) if x > 0})
+        return borders
+
+    def _decision(self, solution: Solution) -> Decision:
+        network = self._network
+        counts = tuple(round(n) for n in solution.counts)
+        bands = []
+        for s, each in enumerate(solution.bins):
+            rows: list[Band] = []
+            for b, (low, high) in enumerate(each.ranges):
+                served = {i: float(solution.served[i][b]) for i in network.ways_of[s] if counts[network.ways[i].team]}
+                shares = _normalized(served) or (rows[-1].shares if rows else ())
+                if rows and _alike(rows[-1].shares, shares):
+                    low = rows.pop().low
+                rows.append(Band(low, high, shares))
+            bands.append(tuple(rows))
+        arrived: dict[tuple[int, int], float] = {}
+        for decoder, rate in zip(network.decoders, solution.decoded, strict=True):
+            pair = (decoder.stream, decoder.destination)
+            arrived[pair] = arrived.get(pair, 0.0) + rate
+        decoded = tuple(
+            rate / arrived[d.stream, d.destination] if rate > 0 else 0.0
+            for d, rate in zip(network.decoders, solution.decoded, strict=True)
+        )
+        decision = Decision(counts, solution.gpus, solution.bytes_per_s, tuple(bands), decoded)
+        return self._sized_links(decision)
+
+    def _sized_links(self, decision: Decision) -> Decision:
+        """Links whose size is free are as wide as what they carry needs."""
+        if not self._sized:
+            return decision
+        sent = Loads(self._network, decision).bytes_per_s
+        rates = tuple(
+            min(max(pipe.bytes_per_s.least, load / pipe.ceiling), pipe.bytes_per_s.most)
+            for pipe, load in zip(self._network.pipes, sent, strict=True)
+        )
+        return dataclasses.replace(decision, bytes_per_s=rates)
+
+    def _rounded(self, shared: Decision) -> Decision:
+        """Bands of one token that only balance the rest join a neighbour, in the best way."""
+        thin = [
+            (s, b)
+            for s, bands in enumerate(shared.bands)
+            for b, band in enumerate(bands)
+            if band.high - band.low <= 1.0 and 0 < b < len(bands) - 1 and not self._is_atom(s, band)
+        ]
+        if len(thin) <= _MOST_ROUNDED:
+            ways = list(itertools.product((-1, 1), repeat=len(thin)))
+        else:
+            ways = [tuple(self._nearest(shared.bands[s], b) for s, b in thin)]
+        candidates = [self._joined(shared, dict(zip(thin, way, strict=True))) for way in ways]
+        return max(candidates, key=lambda each: Loads(self._network, each).scale)
+
+    def _is_atom(self, s: int, band: Band) -> bool:
+        return any(band.low < x <= band.high for x in self._network.streams[s].lengths.atom_lengths)
+
+    @staticmethod
+    def _nearest(bands: Sequence[Band], b: int) -> int:
+        own = dict(bands[b].shares)
+        distance = {side: sum(abs(own.get(i, 0.0) - share) for i, share in bands[b + side].shares) for side in (-1, 1)}
+        return -1 if distance[-1] <= distance[1] else 1
+
+    def _joined(self, shared: Decision, sides: dict[tuple[int, int], int]) -> Decision:
+        bands = []
+        for s, each in enumerate(shared.bands):
+            shares = [each[b + sides[s, b]].shares if (s, b) in sides else band.shares for b, band in enumerate(each)]
+            rows: list[Band] = []
+            for band, own in zip(each, shares, strict=True):
+                low = band.low
+                if rows and _alike(rows[-1].shares, own):
+                    low = rows.pop().low
+                rows.append(Band(low, band.high, own))
+            bands.append(tuple(rows))
+        return self._sized_links(dataclasses.replace(shared, bands=tuple(bands)))
+
+
+def _normalized(shares: dict[int, float]) -> tuple[tuple[int, float], ...]:
+    total = math.fsum(shares.values())
+    kept = {i: share / total for i, share in shares.items() if share > _NEGLIGIBLE * total}
+    total = math.fsum(kept.values())
+    return tuple((i, share / total) for i, share in kept.items())
+
+
+def _alike(one: tuple[tuple[int, float], ...], other: tuple[tuple[int, float], ...]) -> bool:
+    a, b = dict(one), dict(other)
+    return all(abs(a.get(i, 0.0) - b.get(i, 0.0)) <= _NEGLIGIBLE for i in a.keys() | b.keys())

@@ -1,0 +1,268 @@
+"""The best counts and routing of a fleet, with a bound on all others.
+
+Two programs close in on the optimum. ``program`` on bins of length is a restriction: its solutions are attained.
+``relaxation`` knows the unbinned lengths through cuts: nothing does better than its optimum. Each set of prices that
+the first finds cuts bins where lengths change ways, and gives the second one cut a stream; the counts that the second
+likes best are tried in the first. With counts given, both have the same value once bins and cuts are fine enough, so
+no counts are tried twice, and the gap closes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prfaas_opt.errors import Problem, SolverError
+from prfaas_opt.planning.fleets.bins import Bins, edges_of
+from prfaas_opt.planning.fleets.envelope import Envelope
+from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
+from prfaas_opt.planning.fleets.relaxation import Cut, Relaxation
+from prfaas_opt.planning.fleets.separation import prices_of_shortage
+from prfaas_opt.planning.solver import check_solver
+
+if TYPE_CHECKING:
+    from prfaas_opt.planning.fleets.envelope import Prices
+    from prfaas_opt.planning.fleets.network import Network
+    from prfaas_opt.planning.fleets.program import Solution
+    from prfaas_opt.planning.options import SolverOptions
+
+_ROUNDS = 12
+_SETTLED = 1e-9
+"""Relative difference of binned and unbinned mean costs at which bins are fine enough."""
+_COARSE_BINS = 4
+"""Bins, beside those that prices make, on which counts are searched for."""
+_ROUNDS_BETWEEN_LOOKS = 4
+"""Rounds of the relaxation after which counts near its own are searched."""
+_SHARE_OF_TIME = 0.25
+"""Part of the time left that one integer program may take where time is limited."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a search has come: the best value found and the bound proven, in the goal's unit; infinite at first."""
+
+    elapsed_s: float
+    value: float
+    bound: float
+
+    @property
+    def gap_share(self) -> float:
+        """Distance of value and bound over the larger."""
+        return gap_share(self.value, self.bound)
+
+
+def gap_share(value: float, bound: float) -> float:
+    """``|value - bound|`` over the larger of them; 1 where either is infinite.
+
+    >>> gap_share(3.0, 4.0), gap_share(4.0, 3.0), gap_share(0.0, 0.0)
+    (0.25, 0.25, 0.0)
+    """
+    largest = max(abs(value), abs(bound))
+    return 1.0 if not math.isfinite(largest) else abs(value - bound) / largest if largest else 0.0
+
+
+@dataclass(frozen=True)
+class Found:
+    """The outcome of a search.
+
+    Attributes:
+        solution: the best point found, on ``bins``.
+        bins: they lie where its own prices cut lengths.
+        prices: its duals.
+        program: it, with its counts given.
+        bound: nothing does better.
+        stopped: why the search ended before the gap was closed: "", "time limit" or "interrupted".
+    """
+
+    solution: Solution
+    bins: Bins
+    program: BinnedProgram
+    bound: float
+    stopped: str = ""
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Instances of each team."""
+        return tuple(round(n) for n in self.solution.counts)
+
+
+class Search:
+    """One search; ``run`` it once."""
+
+    def __init__(
+        self,
+        network: Network,
+        terms: Terms,
+        options: SolverOptions,
+        gap_share: float,
+        on_progress: Callable[[Progress], None] = lambda _: None,
+    ) -> None:
+        check_solver(options)
+        self._network, self._terms, self._options, self._gap_share = network, terms, options, gap_share
+        self._on_progress = on_progress
+        self._started = time.monotonic()
+        self._worst = -math.inf if terms.goal == "scale" else math.inf
+        self._bins = Bins(network, [edges_of(network, s, options.bins) for s in range(len(network.streams))])
+        self._envelopes = [Envelope(network, s) for s in range(len(network.streams))]
+        self._borders: list[set[float]] = [set() for _ in network.streams]
+        self._cuts: list[Cut] = []
+        self._best: tuple[Solution, BinnedProgram] | None = None
+        self._bound = -self._worst
+        self._tried: set[tuple[int, ...]] = set()
+
+    def run(self) -> Found | None:
+        """The best found; None where nothing meets the constraints.
+
+        Raises:
+            SolverError: the solver failed, or the time was over before anything was found.
+        """
+        stopped = ""
+        try:
+            stopped = self._close()
+        except KeyboardInterrupt:
+            stopped = "interrupted"
+        if self._best is None:
+            if not stopped:
+                return None
+            message = f"the search was stopped ({stopped}) before it found a fleet"
+            raise SolverError(Problem("solver-limit", "--time-limit", message, "allow it more time"))
+        solution, program = self._best
+        return Found(solution, self._bins, program, self._bound, stopped)
+
+    def _close(self) -> str:
+        """Closes the gap; says what stopped it."""
+        if self._refine(dataclasses.replace(self._terms, counts=None, whole=False)) is None:
+            return ""
+        self._restricted()
+        for rounds in itertools.count(1):
+            if self._closed:
+                return ""
+            if self._out_of_time:
+                return "time limit"
+            relaxation = Relaxation(self._network, dataclasses.replace(self._terms, whole=True), self._cuts)
+            outcome = relaxation.solve(self._options, self._gap_share / 4, self._slice_s)
+            if not outcome.found and outcome.complete:
+                return ""
+            self._bound = self._better_bound(outcome.bound)
+            self._report()
+            if self._closed or not outcome.found:
+                continue
+            counts = relaxation.counts
+            short = self._separate(relaxation)
+            certain = self._terms.goal == "scale" or not short
+            if certain and outcome.complete and counts in self._tried:
+                return ""
+            if certain:
+                self._try(counts)
+            elif rounds % _ROUNDS_BETWEEN_LOOKS == 0:
+                self._restricted(counts)
+            self._report()
+        return ""
+
+    def _separate(self, relaxation: Relaxation) -> int:
+        """Adds cuts for the streams that their allotments do not serve; how many."""
+        short = 0
+        for s, envelope in enumerate(self._envelopes):
+            bins, allotted = self._bins.streams[s], relaxation.allotted(s)
+            prices = prices_of_shortage(self._network, s, bins, allotted, relaxation.scale, self._options)
+            if prices is not None:
+                stretches = envelope.stretches(prices)
+                self._cuts.append(Cut(s, prices, envelope.mean_cost(prices, stretches)))
+                short += 1
+        return short
+
+    def _restricted(self, near: tuple[int, ...] | None = None) -> None:
+        """Tries the counts that are best, or best near some counts, on a few bins."""
+        edges = [
+            edges_of(self._network, s, _COARSE_BINS, breaks=False) | borders for s, borders in enumerate(self._borders)
+        ]
+        terms = dataclasses.replace(self._terms, whole=True, near=near)
+        program = BinnedProgram(self._network, Bins(self._network, edges), terms)
+        outcome = program.solve(self._options, self._gap_share / 2, self._slice_s)
+        if outcome.found:
+            self._try(tuple(round(n) for n in program.solution.counts))
+
+    def _try(self, counts: tuple[int, ...]) -> None:
+        """The best routing with some counts; cuts that tell the relaxation about it."""
+        if counts in self._tried:
+            return
+        self._tried.add(counts)
+        terms = dataclasses.replace(self._terms, counts=counts, whole=False)
+        program = self._refine(terms)
+        if program is None:
+            # What they cannot carry says which allotments are too small.
+            if terms.goal == "cost":
+                self._refine(dataclasses.replace(terms, goal="scale", least_scale=0.0))
+            return
+        solution = program.solution
+        if self._best is None or self._improves(solution.value, self._best[0].value):
+            self._best = solution, program
+
+    def _refine(self, terms: Terms) -> BinnedProgram | None:
+        """Solves a linear program on bins cut where its prices change ways, until they are fine enough."""
+        for _ in range(_ROUNDS):
+            program = BinnedProgram(self._network, self._bins, terms)
+            if not program.solve(self._options, time_limit_s=self._left_s).found:
+                return None
+            if not self._cut(program.prices):
+                break
+        return program
+
+    def _cut(self, prices: Prices) -> bool:
+        """Adds the cuts of some prices; whether they cut any bin that matters."""
+        borders: list[set[float]] = []
+        for s, envelope in enumerate(self._envelopes):
+            stretches = envelope.stretches(prices)
+            cost = envelope.mean_cost(prices, stretches)
+            self._cuts.append(Cut(s, prices, cost))
+            self._borders[s] = {stretch.high for stretch in stretches[:-1]}
+            settled = self._binned_cost(s, prices) <= cost * (1 + _SETTLED)
+            borders.append(set() if settled else self._borders[s])
+        return self._bins.cut(borders)
+
+    def _binned_cost(self, stream: int, prices: Prices) -> float:
+        """The mean cost of the cheapest ways where a bin's requests all cost its mean."""
+        bins = self._bins.streams[stream]
+        least = None
+        for i in self._network.ways_of[stream]:
+            team, pipe, site = prices.of(self._network.ways[i])
+            cost = team * bins.seconds[i] + pipe * bins.bytes[i] + site * bins.weights
+            least = cost if least is None else cost.clip(max=least)
+        return 0.0 if least is None else float(least.sum())
+
+    def _improves(self, value: float, other: float) -> bool:
+        return value > other if self._terms.goal == "scale" else value < other
+
+    def _better_bound(self, bound: float) -> float:
+        return min(bound, self._bound) if self._terms.goal == "scale" else max(bound, self._bound)
+
+    @property
+    def _value(self) -> float:
+        return self._best[0].value if self._best else self._worst
+
+    @property
+    def _closed(self) -> bool:
+        return gap_share(self._value, self._bound) <= self._gap_share or self._improves(self._value, self._bound)
+
+    def _report(self) -> None:
+        self._on_progress(Progress(time.monotonic() - self._started, self._value, self._bound))
+
+    @property
+    def _left_s(self) -> float | None:
+        limit = self._options.time_limit_s
+        return None if limit is None else limit - (time.monotonic() - self._started)
+
+    @property
+    def _slice_s(self) -> float | None:
+        left = self._left_s
+        return None if left is None else max(left * _SHARE_OF_TIME, min(left, 1.0))
+
+    @property
+    def _out_of_time(self) -> bool:
+        left = self._left_s
+        return left is not None and left <= 0
