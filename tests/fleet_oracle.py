@@ -25,43 +25,24 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 from scipy.sparse import csr_array, vstack
-from scipy.special import ndtr, ndtri
 
 from prfaas_opt.fleet import Connection, Fleet, Holding, Site, Stream
-from prfaas_opt.profiles.curve import Curve
-from prfaas_opt.profiles.model import Model, Profile
-from prfaas_opt.workload.densities import TruncatedLognormal, Uniform
-from prfaas_opt.workload.distribution import LengthDistribution
-
-Array = NDArray[np.float64]
-Indices = NDArray[np.int64]
+from prfaas_opt.profiles.model import Model
+from tests.fleet_bins import Array, Counts, Indices, decode_s, gpus_per_instance, routes_of, served
+from tests.fleet_bins import Count as Count
+from tests.fleet_bins import binned as binned
+from tests.fleet_bins import gpus_used as gpus_used
 
 BINS = 400
-NODES = 8
-"""Gauss-Legendre nodes in a bin."""
 MOST_COMBINATIONS = 3_000
 """Brute force refuses more."""
 BYTES_PER_GBPS = 1e9 / 8
 SECONDS_PER_HOUR = 3600.0
-
-
-class Count(NamedTuple):
-    """What instances are counted by."""
-
-    model: str
-    site: str
-    hardware: str
-    role: str
-    """``prefill`` or ``decode``."""
-
-
-Counts = dict[Count, int]
 
 
 @dataclass(frozen=True)
@@ -83,114 +64,6 @@ class Sizing:
     gpus: dict[tuple[str, str], float]
     bandwidths: tuple[float, ...]
     demand_factor: float
-
-
-@dataclass(frozen=True)
-class Binned:
-    """Lengths with their probabilities, grouped."""
-
-    lengths: Array
-    masses: Array
-    index: Indices
-
-    @property
-    def weights(self) -> Array:
-        """Probability of each bin."""
-        return self._sums(self.masses)
-
-    def means(self, curve: Curve) -> Array:
-        """Mean of a curve in each bin."""
-        return self._sums(self.masses * curve(self.lengths)) / self.weights
-
-    def _sums(self, values: Array) -> Array:
-        return np.bincount(self.index, weights=values).astype(np.float64)
-
-
-def binned(lengths: LengthDistribution, bins: int, breaks: Sequence[float]) -> Binned:
-    """The bins of a distribution: about ``bins`` of equal probability, and every break is an edge."""
-    points: list[Array] = []
-    masses: list[Array] = []
-    for weight, part in lengths.parts:
-        count = max(1, math.ceil(bins * weight))
-        x, w = (
-            _lognormal(part, count, breaks) if isinstance(part, TruncatedLognormal) else _uniform(part, count, breaks)
-        )
-        points += list(x)
-        masses += list(weight * w / w.sum())
-    for length, probability in lengths.atoms:
-        points.append(np.array([length]))
-        masses.append(np.array([probability]))
-    kept = [i for i, mass in enumerate(masses) if mass.sum() > 0]
-    index = np.repeat(np.arange(len(kept)), [len(points[i]) for i in kept])
-    return Binned(np.concatenate([points[i] for i in kept]), np.concatenate([masses[i] for i in kept]), index)
-
-
-def _lognormal(part: TruncatedLognormal, bins: int, breaks: Sequence[float]) -> tuple[Array, Array]:
-    """Nodes and masses, a row a bin, in the normal variable, where the density is smooth."""
-    low, high = ((math.log(x) - part.mu) / part.sigma for x in (part.low, part.high))
-    # Equal shares on the side where they are not rounded away.
-    side = -1.0 if low + high > 0 else 1.0
-    ends = ndtr(side * np.array([low, high]))
-    inner = side * ndtri(np.linspace(ends[0], ends[1], bins + 1)[1:-1])
-    cuts = [(math.log(x) - part.mu) / part.sigma for x in breaks if part.low < x < part.high]
-    z, dz = _gauss(np.array([low, high, *inner, *cuts]))
-    return np.clip(np.exp(part.mu + part.sigma * z), part.low, part.high), dz * np.exp(-0.5 * z * z)
-
-
-def _uniform(part: Any, bins: int, breaks: Sequence[float]) -> tuple[Array, Array]:
-    assert isinstance(part, Uniform), part
-    edges = np.linspace(part.low, part.high, bins + 1).tolist()
-    return _gauss(np.array([*edges, *(x for x in breaks if part.low < x < part.high)]))
-
-
-def _gauss(edges: Array) -> tuple[Array, Array]:
-    unit, weight = np.polynomial.legendre.leggauss(NODES)
-    edges = np.unique(edges)
-    start, width = edges[:-1, None], np.diff(edges)[:, None]
-    return start + 0.5 * width * (unit + 1.0), 0.5 * width * weight
-
-
-@dataclass(frozen=True)
-class _Route:
-    """A way of one stream: prefilled at a holding, sent over a connection (or not), decoded at a site."""
-
-    site: Site
-    holding: Holding
-    profile: Profile
-    connection: int | None
-    destination: str
-
-
-def _routes(fleet: Fleet, stream: Stream) -> Iterator[_Route]:
-    pd_sites = {s.name for s in fleet.sites if s.role == "pd" and stream.destination in (None, s.name)}
-    for site in fleet.sites:
-        for holding, profile in _served(site, stream.model):
-            if site.role == "pd" and site.name in pd_sites:
-                yield _Route(site, holding, profile, None, site.name)
-            elif site.role == "prefill":
-                for index, link in enumerate(fleet.connections):
-                    if (
-                        link.source == site.name
-                        and link.destination in pd_sites
-                        and link.bandwidth_bytes_per_s.most > 0
-                    ):
-                        yield _Route(site, holding, profile, index, link.destination)
-
-
-def _served(site: Site, model: Model) -> Iterator[tuple[Holding, Profile]]:
-    """The holdings of a site that the model has a profile for, were there only GPUs enough."""
-    for holding in site.holdings:
-        profile = model.profile(holding.hardware)
-        if profile is not None:
-            yield holding, profile
-
-
-def _decode_s(stream: Stream, profile: Profile) -> float | None:
-    """Seconds that one request takes of a decode instance, in its share of the batch (equation 5)."""
-    batch = profile.decode.largest_batch(stream.tokens_per_s) if profile.decode else None
-    if profile.decode is None or batch is None:
-        return None
-    return profile.decode.step_s(batch) * stream.workload.output_tokens.mean / batch
 
 
 @dataclass
@@ -230,6 +103,7 @@ class _Program:
         self._rows = _Rows()
         self.counts: dict[Count, int] = {}
         self._flows: list[tuple[Indices, list[str], dict[str, list[int]], Array]] = []
+        self._sent: list[tuple[Indices, Array]] = []
         self.gpus = {(s.name, h.hardware): self._gpus(s, h) for s in fleet.sites for h in s.holdings}
         self.links = [self._link(index, link) for index, link in enumerate(fleet.connections)]
         self.total = self._columns(0.0, math.inf)
@@ -265,7 +139,7 @@ class _Program:
         weights = lengths.weights
         rate_rps = self.unit_rps * stream.demand_rps / self.fleet.demand_rps
         decodes = self._add_decodes(stream, rate_rps)
-        routes = [route for route in _routes(self.fleet, stream) if route.destination in decodes]
+        routes = [route for route in routes_of(self.fleet, stream) if route.destination in decodes]
         if not routes:
             return False
         serve = np.array([self._rows.row(("serve", stream.name, i), 0.0) for i in range(len(weights))])
@@ -283,6 +157,7 @@ class _Program:
             if link:
                 usable = link.max_utilization * link.bandwidth_bytes_per_s.most
                 self._rows.add(self._rows.row(("link", route.connection), -math.inf), block, sent / usable)
+                self._sent.append((block, sent))
             blocks.append(block)
         self._flows.append((np.array(blocks), [route.destination for route in routes], decodes, weights))
         return True
@@ -293,8 +168,8 @@ class _Program:
         for site in self.fleet.sites:
             if site.role != "pd" or stream.destination not in (None, site.name):
                 continue
-            for holding, profile in _served(site, stream.model):
-                seconds = _decode_s(stream, profile)
+            for holding, profile in served(site, stream.model):
+                seconds = decode_s(stream, profile)
                 if seconds is not None:
                     column = self._columns(0.0, math.inf)
                     columns.setdefault(site.name, []).append(column)
@@ -308,7 +183,7 @@ class _Program:
         key = Count(model.name, site.name, holding.hardware, role)
         row = self._rows.row(key, -math.inf)
         if key not in self.counts:
-            each = _gpus_per_instance(model, holding.hardware)
+            each = gpus_per_instance(model, holding.hardware)
             self.counts[key] = self._columns(0.0, holding.gpus.most / each)
             self._rows.add(row, self.counts[key], -holding.max_utilization)
             self._rows.add(self._rows.row(("gpus", site.name, holding.hardware), -math.inf), self.counts[key], each)
@@ -333,6 +208,13 @@ class _Program:
         objective = np.zeros(len(self._low))
         objective[self.total] = -1.0
         return objective
+
+    def sent_bytes(self) -> Array:
+        """Bytes/s of one of each column."""
+        sent = np.zeros(len(self._low))
+        for block, each in self._sent:
+            sent[block] = each
+        return sent
 
     def linear(self, objective: Array, low: Array, high: Array, budget: float | None = None) -> Array | None:
         """The best columns, instances in fractions or fixed by ``low`` and ``high``; None where there are none."""
@@ -407,12 +289,6 @@ class _Program:
         return self.unit_rps * float((capacity[load > 0] / load[load > 0]).min())
 
 
-def _gpus_per_instance(model: Model, hardware: str) -> int:
-    profile = model.profile(hardware)
-    assert profile is not None
-    return profile.gpus_per_instance
-
-
 def best_throughput(fleet: Fleet, bins: int = BINS, time_limit_s: float = 60.0) -> tuple[float, Counts]:
     """The most requests/s in proportion to the demands, and the instances that serve them; 0 where nothing can."""
     unit_rps = relaxed_throughput(fleet, bins)
@@ -441,6 +317,14 @@ def best_throughput_of(fleet: Fleet, counts: Mapping[Count, int], bins: int = BI
     rate_rps = _throughput(program, counts)
     # Once more in units of the result, so that the solver's tolerances are relative.
     return _throughput(_Program(fleet, bins, rate_rps, plan=True), counts) if rate_rps > 0 else 0.0
+
+
+def least_egress(fleet: Fleet, counts: Mapping[Count, int], rate_rps: float, bins: int = BINS) -> float | None:
+    """The fewest bytes/s that given instances need at a rate; None where they cannot serve it."""
+    program = _Program(fleet, bins, rate_rps, plan=True)
+    sent = program.sent_bytes()
+    columns = program.linear(sent / max(sent.max(), 1.0), *program.limits(1.0, counts))
+    return float(sent @ columns) if columns is not None else None
 
 
 def relaxed_throughput(fleet: Fleet, bins: int = BINS) -> float:
@@ -520,15 +404,6 @@ def _sizing(
     )
 
 
-def gpus_used(fleet: Fleet, counts: Mapping[Count, int]) -> dict[tuple[str, str], int]:
-    """GPUs that instances take, by site and hardware."""
-    models = {stream.model.name: stream.model for stream in fleet.streams}
-    used: dict[tuple[str, str], int] = {}
-    for (model, site, hardware, _), n in counts.items():
-        used[site, hardware] = used.get((site, hardware), 0) + n * _gpus_per_instance(models[model], hardware)
-    return used
-
-
 def brute_force_throughput(fleet: Fleet, bins: int = BINS) -> tuple[float, Counts]:
     """The best of all instance counts, each solved by itself; for tiny fleets.
 
@@ -583,7 +458,7 @@ def _combinations(program: _Program, full: bool) -> Iterator[Counts]:
     choices = []
     for (site, hardware), keys in by_holding.items():
         held = next(h.gpus.most for h in program.fleet.site(site).holdings if h.hardware == hardware)
-        sizes = [_gpus_per_instance(models[key.model], hardware) for key in keys]
+        sizes = [gpus_per_instance(models[key.model], hardware) for key in keys]
         packed = [dict(zip(keys, n, strict=True)) for n in _packings(sizes, math.floor(held), full)]
         choices.append(packed)
     if math.prod(map(len, choices)) > MOST_COMBINATIONS:
