@@ -73,23 +73,23 @@ def check_by_solver(scenario: Source, best: results.Plan, options: SolverOptions
         options: the solver and its limits.
 
     Raises:
-        InputError: there is no such program: under mean-length, or where nothing can be offloaded.
+        InputError: there is no such program under mean-length.
         SolverError: the solver is missing, fails or stops at a limit.
         CertificationError: the two differ.
     """
-    from prfaas_opt.planning.program import solve_program
+    from prfaas_opt.planning.fleets.two_pools import solve_program
 
     scenario = _scenario(scenario)
     problem = two_pool_problem(scenario)
-    if best.bound_rps is None or problem.remote is None:
-        reason = "mean-length is not additive over lengths" if best.bound_rps is None else "nothing can be offloaded"
-        raise InputError(Problem("no-program", "--solver", f"there is no program to solve: {reason}", "leave it out"))
-    optimum = solve_program(problem, problem.remote, options)
-    difference = optimum.throughput_rps / best.bound_rps - 1
+    if best.bound_rps is None:
+        message = "there is no program to solve: mean-length is not additive over lengths"
+        raise InputError(Problem("no-program", "--solver", message, "leave it out"))
+    optimum_rps = solve_program(problem, options)
+    difference = optimum_rps / best.bound_rps - 1
     if not -max(_SOLVER_AGREEMENT, options.mip_gap_share or 0.0) <= difference <= _SOLVER_AGREEMENT:
-        message = f"{options.solver} finds {optimum.throughput_rps!r} req/s, the exact search proves {best.bound_rps!r}"
+        message = f"{options.solver} finds {optimum_rps!r} req/s, the exact search proves {best.bound_rps!r}"
         raise CertificationError(Problem("solver-differs", "--solver", message, "please report this with the scenario"))
-    return results.SolverCheck(options.solver, optimum.throughput_rps, difference)
+    return results.SolverCheck(options.solver, optimum_rps, difference)
 
 
 def compare(scenario: Source = None) -> results.Comparison:

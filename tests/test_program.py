@@ -13,9 +13,10 @@ from scipy import optimize
 from prfaas_opt import api, load_scenario, units
 from prfaas_opt.errors import InfeasibleError, InputError, SolverError
 from prfaas_opt.planning.build import two_pool_problem
+from prfaas_opt.planning.fleets.bins import Bins, edges_of
+from prfaas_opt.planning.fleets.two_pools import network_of_two_pools, solve_program
 from prfaas_opt.planning.options import SolverOptions
 from prfaas_opt.planning.problem import TwoPoolProblem
-from prfaas_opt.planning.program import Binned, binned, cut, solve_program
 from prfaas_opt.planning.split import Solution, solve
 from tests.scenarios import random_scenario
 
@@ -40,9 +41,8 @@ def solved(problem: TwoPoolProblem, policy: str = "threshold") -> Solution:
 def test_the_program_s_optimum_is_the_bound_of_the_exact_search() -> None:
     wrong = []
     for seed, problem in problems(500_000, 150):
-        assert problem.remote is not None
         bound = solved(problem).bound_rps
-        optimum = solve_program(problem, problem.remote, QUICK).throughput_rps
+        optimum = solve_program(problem, QUICK)
         assert bound is not None
         if abs(optimum / bound - 1) > 1e-6:
             wrong.append(f"seed {seed}: program {optimum!r}, bound {bound!r}")
@@ -110,9 +110,9 @@ def test_where_decode_binds_bands_send_no_more_than_a_linear_program(gbps: int, 
     problem = two_pool_problem(scenario)
     assert problem.remote is not None
     assert free.throughput_rps == pytest.approx(problem.decode_limit_rps(free.instances.pd_prefill), rel=1e-4)
-    lengths, rate = binned(problem, problem.remote, cut(problem, problem.remote, 2048)), free.throughput_rps
-    local, remote = lengths.weights * lengths.local_s, lengths.weights * lengths.remote_s
-    gbits = units.to_gbps(1.0) * lengths.weights * lengths.sent_bytes
+    network, rate = network_of_two_pools(problem), free.throughput_rps
+    (lengths,) = Bins(network, [edges_of(network, 0, 2048)]).streams
+    (local, remote), gbits = lengths.seconds.values(), units.to_gbps(1.0) * lengths.bytes[1]
     # Shares offloaded: what stays fits the local pool, what goes fits the remote one.
     least = optimize.linprog(
         gbits,
@@ -124,19 +124,37 @@ def test_where_decode_binds_bands_send_no_more_than_a_linear_program(gbps: int, 
     assert free.egress_gbps == pytest.approx(rate * float(gbits @ least.x), rel=1e-3)
 
 
-def test_however_few_bins_it_begins_with_the_program_reaches_the_bound() -> None:
+@pytest.mark.parametrize("bins", [4, 64, 512])
+def test_however_few_bins_it_begins_with_the_program_reaches_the_bound(bins: int) -> None:
     problem = two_pool_problem(load_scenario())
-    assert problem.remote is not None
     bound = solved(problem).bound_rps
     assert bound is not None
-    losses = []
-    for bins in (8, 64, 512):
-        lengths: Binned = binned(problem, problem.remote, cut(problem, problem.remote, bins))
-        assert lengths.weights.sum() == pytest.approx(1.0)
-        assert lengths.local_s @ lengths.weights == pytest.approx(problem.local_time.total)
-        optimum = solve_program(problem, problem.remote, SolverOptions(bins=bins)).throughput_rps
-        losses.append(1 - optimum / bound)
-    assert all(-1e-9 <= loss < 1e-6 for loss in losses)
+    assert solve_program(problem, SolverOptions(bins=bins)) == pytest.approx(bound, rel=1e-8)
+
+
+@pytest.mark.parametrize("bins", [4, 64, 512])
+def test_bins_hold_all_requests_and_their_exact_means(bins: int) -> None:
+    problem = two_pool_problem(load_scenario())
+    assert problem.remote is not None
+    network = network_of_two_pools(problem)
+    (lengths,) = Bins(network, [edges_of(network, 0, bins)]).streams
+    local, remote = lengths.seconds.values()
+    assert lengths.weights.sum() == pytest.approx(1.0)
+    assert local.sum() == pytest.approx(problem.local_time.total)
+    assert remote.sum() == pytest.approx(problem.remote.time.total)
+    assert lengths.bytes[1].sum() == pytest.approx(problem.remote.sent.total)
+
+
+def test_the_baselines_are_the_same_program_with_less_in_it() -> None:
+    from prfaas_opt.planning.build import homogeneous_scenario, naive_problem
+
+    scenario = load_scenario()
+    naive = naive_problem(scenario)
+    assert naive is not None
+    baselines = {"homogeneous-pd": two_pool_problem(homogeneous_scenario(scenario)), "naive-heterogeneous": naive}
+    exact: dict[str, float] = {each.name: each.throughput_rps for each in api.compare(scenario).deployments}
+    for name, problem in baselines.items():
+        assert solve_program(problem, QUICK) == pytest.approx(exact[name], rel=1e-7)
 
 
 def test_a_check_by_another_solver_agrees() -> None:
@@ -161,7 +179,7 @@ def test_a_plan_that_claims_too_much_is_caught() -> None:
     ("options", "message"),
     [
         (SolverOptions(solver="GLOP"), "there is no solver GLOP here"),
-        (SolverOptions(time_limit_s=1e-6), "stopped with status user_limit"),
+        (SolverOptions(time_limit_s=1e-6), "stopped before it proved an optimum"),
         (SolverOptions(solver="SCIPY", time_limit_s=1.0), "reaches HiGHS only"),
     ],
 )

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class LatencyBand:
-    """Lengths in ``(low, high]`` tokens that prefill with one latency curve."""
+    """Lengths in ``(low, high]`` tokens, or a share of them, that prefill with one latency curve."""
 
     low: float
     high: float
     prefill_s: Curve
+    share: float = 1.0
 
 
 class Ttft:
@@ -41,8 +42,12 @@ class Ttft:
     def __init__(self, lengths: LengthDistribution, bands: Sequence[LatencyBand]) -> None:
         self._bands = bands
         self._densities = dataclasses.replace(lengths, atoms=())
-        self.mean_s = sum(Expectation(band.prefill_s, lengths).between(band.low, band.high) for band in bands)
-        atoms = sorted((band.prefill_s(x), w) for x, w in lengths.atoms for band in bands if band.low < x <= band.high)
+        self.mean_s = sum(
+            band.share * Expectation(band.prefill_s, lengths).between(band.low, band.high) for band in bands
+        )
+        atoms = sorted(
+            (band.prefill_s(x), band.share * w) for x, w in lengths.atoms for band in bands if band.low < x <= band.high
+        )
         self._atom_times = [time for time, _ in atoms]
         self._shares = [0.0, *itertools.accumulate(share for _, share in atoms)]
 
@@ -53,7 +58,7 @@ class Ttft:
             excess = [*terms_at(band.prefill_s, b), (-seconds, 0.0)]
             for x0, x1 in itertools.pairwise([a, *sign_changes(excess, a, b), b]):
                 if evaluate_terms(excess, 0.5 * (x0 + x1)) <= 0:
-                    share += self._densities.moment(0.0, x0, x1)
+                    share += band.share * self._densities.moment(0.0, x0, x1)
         return share
 
     def quantile_s(self, quantile: float) -> float:

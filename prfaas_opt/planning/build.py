@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.model import Profile
     from prfaas_opt.scenario import Cluster, Scenario
+    from prfaas_opt.workload.workload import Workload
 
 BASELINE = "baseline"
 """Name of the homogeneous cluster, as its field in a scenario."""
@@ -157,7 +158,7 @@ def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profil
     short = [
         (curve.upper, f"{name} on {profile.hardware}")
         for cluster, profile in clusters
-        for name, curve in _curves(cluster, profile)
+        for name, curve in _curves(profile, cluster.role == "prefill")
         if lengths.high > curve.upper
     ]
     if short:
@@ -185,37 +186,42 @@ def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profil
     ]
 
 
-def _curves(cluster: Cluster, profile: Profile) -> list[tuple[str, Curve]]:
-    """The curves of a profile that a cluster's role uses."""
+def _curves(profile: Profile, sends: bool) -> list[tuple[str, Curve]]:
+    """The curves of a profile that matter in a cluster, which may send KVCache or not."""
     latency = ("prefill latency", profile.prefill_s)
-    return [latency, ("KVCache size", profile.kv_bytes)] if cluster.role == "prefill" else [latency]
+    return [latency, ("KVCache size", profile.kv_bytes)] if sends else [latency]
 
 
 def assumptions(scenario: Scenario) -> tuple[str, ...]:
     """What a reader of this scenario's results should know: warnings of the model, lengths outside the data."""
-    lengths, notes = scenario.workload.input_tokens, list(scenario.model.warnings)
+    notes = list(scenario.model.warnings)
     try:
         two_pool_problem(homogeneous_scenario(scenario))
     except (InputError, InfeasibleError) as error:
         notes.append(f"there is no homogeneous cluster to compare with: {error.problems[0].message}")
     for cluster in (scenario.remote, scenario.pd):
-        if cluster is None:
-            continue
-        profile = profile_of(scenario, cluster)
-        curves = [curve for _, curve in _curves(cluster, profile)]
-        first = max(curve.measured_low_tokens for curve in curves)
-        last = min(curve.measured_high_tokens for curve in curves)
-        below, above = lengths.share_at_most(first) if lengths.low < first else 0.0, lengths.share_above(last)
-        sends = cluster.role == "prefill"
-        assumed = "the first latency and the first slope in size are" if sends else "the first latency is"
-        if below > 0:
-            notes.append(
-                f"{units.format_share(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
-                f"the {profile.hardware} figures begin; {assumed} assumed there"
-            )
-        if above > 0:
-            notes.append(
-                f"{units.format_share(above)} of requests are longer than {units.format_tokens(last)} tokens, where "
-                f"the {profile.hardware} figures end; beyond, the profile's extrapolation is assumed"
-            )
+        if cluster is not None:
+            sends = cluster.role == "prefill"
+            notes += lengths_outside(scenario.workload, profile_of(scenario, cluster), sends)
     return tuple(notes)
+
+
+def lengths_outside(workload: Workload, profile: Profile, sends: bool) -> list[str]:
+    """Notes on the requests whose lengths lie outside the data of a profile; ``sends``: it sends KVCache too."""
+    lengths, notes = workload.input_tokens, []
+    curves = [curve for _, curve in _curves(profile, sends)]
+    first = max(curve.measured_low_tokens for curve in curves)
+    last = min(curve.measured_high_tokens for curve in curves)
+    below, above = lengths.share_at_most(first) if lengths.low < first else 0.0, lengths.share_above(last)
+    assumed = "the first latency and the first slope in size are" if sends else "the first latency is"
+    if below > 0:
+        notes.append(
+            f"{units.format_share(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
+            f"the {profile.hardware} figures begin; {assumed} assumed there"
+        )
+    if above > 0:
+        notes.append(
+            f"{units.format_share(above)} of requests are longer than {units.format_tokens(last)} tokens, where "
+            f"the {profile.hardware} figures end; beyond, the profile's extrapolation is assumed"
+        )
+    return notes

@@ -12,11 +12,11 @@ class SolverOptions:
     Attributes:
         solver: name of an installed cvxpy solver for mixed-integer programs.
         bins: length bins to begin with.
-        time_limit_s: for each solve; None sets none. HiGHS only.
-        mip_gap_share: relative gap at which a solution counts as optimal; None means 1e-9. HiGHS only.
+        time_limit_s: for the whole search; None leaves it to the caller's default. HiGHS only.
+        mip_gap_share: relative gap at which a solution counts as optimal; None likewise. HiGHS only.
     """
 
     solver: str = "HIGHS"
-    bins: int = 256
+    bins: int = 64
     time_limit_s: float | None = None
     mip_gap_share: float | None = None

@@ -54,14 +54,14 @@ class Decision:
 
     Attributes:
         counts: by team.
-        gpus: by holding.
+        gpus: by holding, at least those that instances take.
         bytes_per_s: of each link.
         bands: by stream, ascending.
         decoded: by decoder, the share of what its stream sends to its site.
     """
 
     counts: tuple[int, ...]
-    gpus: tuple[float, ...]
+    gpus: tuple[int, ...]
     bytes_per_s: tuple[float, ...]
     bands: tuple[tuple[Band, ...], ...]
     decoded: tuple[float, ...]
@@ -215,8 +215,15 @@ class _Decider:
             rate / arrived[d.stream, d.destination] if rate > 0 else 0.0
             for d, rate in zip(network.decoders, solution.decoded, strict=True)
         )
-        decision = Decision(counts, solution.gpus, solution.bytes_per_s, tuple(bands), decoded)
+        decision = Decision(counts, self._gpus(counts), solution.bytes_per_s, tuple(bands), decoded)
         return self._sized_links(decision)
+
+    def _gpus(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """What is held where that is given; else what instances take, or the least there may be."""
+        taken = [0] * len(self._network.gpus)
+        for team, count in zip(self._network.teams, counts, strict=True):
+            taken[team.gpus] += count * team.gpus_per_instance
+        return tuple(max(used, int(each.limits.least)) for used, each in zip(taken, self._network.gpus, strict=True))
 
     def _sized_links(self, decision: Decision) -> Decision:
         """Links whose size is free are as wide as what they carry needs."""

@@ -82,6 +82,19 @@ class Solution:
     usd_per_hour: float
 
 
+@dataclass(frozen=True)
+class SupplyPrices:
+    """Duals of capacities, in the goal's unit.
+
+    Attributes:
+        instances: of one more instance of each team.
+        bytes_per_s: of one more byte/s of each link.
+    """
+
+    instances: tuple[float, ...]
+    bytes_per_s: tuple[float, ...]
+
+
 class Supply:
     """Variables and constraints of what there is: counts, GPUs, link rates and decoding, with their cost."""
 
@@ -118,13 +131,17 @@ class Supply:
         return np.array([team.ceiling for team in self._network.teams])
 
     @cached_property
+    def decode_teams(self) -> list[int]:
+        """The teams that decode."""
+        return [t for t, team in enumerate(self._network.teams) if team.role == "decode"]
+
+    @cached_property
     def arrivals(self) -> list[tuple[int, int]]:
         """The (stream, site) pairs between which rates must balance."""
         return sorted({(d.stream, d.destination) for d in self._network.decoders})
 
     def _constraints(self, terms: Terms) -> dict[str, cp.Constraint]:
-        network = self._network
-        decode = [t for t, team in enumerate(network.teams) if team.role == "decode"]
+        network, decode = self._network, self.decode_teams
         rows, columns, values = [], [], []
         for column, decoder in enumerate(network.decoders):
             rows.append(decode.index(decoder.team))
@@ -293,6 +310,19 @@ class BinnedProgram:
             pipes,
             dict(zip(supply.arrivals, arrivals, strict=True)),
         )
+
+    @property
+    def supply_prices(self) -> SupplyPrices:
+        """What one more of each capacity is worth; of a linear program."""
+        supply, network = self._supply, self._network
+        instances = np.zeros(len(network.teams))
+        instances[self._prefill] = self.duals("prefill")
+        instances[supply.decode_teams] = self.duals("decode")
+        rates = np.zeros(len(network.pipes))
+        if "egress" in supply.constraints:
+            ceilings = np.array([network.pipes[e].ceiling for e in self._pipes])
+            rates[self._pipes] = self.duals("egress") * ceilings / supply.pipe_unit[self._pipes]
+        return SupplyPrices(tuple((instances * supply.ceilings).tolist()), tuple(rates.tolist()))
 
     def _goal_price_per_unit(self) -> NDArray[np.float64]:
         """What the goal, or a limit of its own, asks for sending at each link's unit rate."""

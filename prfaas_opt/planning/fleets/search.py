@@ -15,7 +15,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from prfaas_opt.errors import Problem, SolverError
 from prfaas_opt.planning.fleets.bins import Bins, edges_of
@@ -23,13 +23,14 @@ from prfaas_opt.planning.fleets.envelope import Envelope
 from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
 from prfaas_opt.planning.fleets.relaxation import Cut, Relaxation
 from prfaas_opt.planning.fleets.separation import prices_of_shortage
-from prfaas_opt.planning.solver import check_solver
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.fleets.envelope import Prices
     from prfaas_opt.planning.fleets.network import Network
-    from prfaas_opt.planning.fleets.program import Solution
+    from prfaas_opt.planning.fleets.program import Solution, SupplyPrices
     from prfaas_opt.planning.options import SolverOptions
+
+Stopped = Literal["", "time limit", "interrupted"]
 
 _ROUNDS = 12
 _SETTLED = 1e-9
@@ -72,23 +73,27 @@ class Found:
 
     Attributes:
         solution: the best point found, on ``bins``.
-        bins: they lie where its own prices cut lengths.
-        prices: its duals.
-        program: it, with its counts given.
+        bins: of the search; those of the point are among them, or coarser.
+        program: whose optimum it is, its counts given.
         bound: nothing does better.
-        stopped: why the search ended before the gap was closed: "", "time limit" or "interrupted".
+        stopped: what ended the search before the gap was closed, if anything did.
     """
 
     solution: Solution
     bins: Bins
     program: BinnedProgram
     bound: float
-    stopped: str = ""
+    stopped: Stopped = ""
 
     @property
     def counts(self) -> tuple[int, ...]:
         """Instances of each team."""
         return tuple(round(n) for n in self.solution.counts)
+
+    @property
+    def prices(self) -> SupplyPrices:
+        """What more of the supply is worth in the goal's unit, the other counts as they are."""
+        return self.program.supply_prices
 
 
 class Search:
@@ -102,7 +107,6 @@ class Search:
         gap_share: float,
         on_progress: Callable[[Progress], None] = lambda _: None,
     ) -> None:
-        check_solver(options)
         self._network, self._terms, self._options, self._gap_share = network, terms, options, gap_share
         self._on_progress = on_progress
         self._started = time.monotonic()
@@ -121,7 +125,7 @@ class Search:
         Raises:
             SolverError: the solver failed, or the time was over before anything was found.
         """
-        stopped = ""
+        stopped: Stopped = ""
         try:
             stopped = self._close()
         except KeyboardInterrupt:
@@ -134,7 +138,7 @@ class Search:
         solution, program = self._best
         return Found(solution, self._bins, program, self._bound, stopped)
 
-    def _close(self) -> str:
+    def _close(self) -> Stopped:
         """Closes the gap; says what stopped it."""
         if self._refine(dataclasses.replace(self._terms, counts=None, whole=False)) is None:
             return ""

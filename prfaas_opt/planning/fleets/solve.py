@@ -11,11 +11,13 @@ from prfaas_opt import units
 from prfaas_opt.planning.fleets.bins import Bins, edges_of
 from prfaas_opt.planning.fleets.decision import Loads, decide
 from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
-from prfaas_opt.planning.fleets.search import Search
+from prfaas_opt.planning.fleets.search import Search, gap_share
+from prfaas_opt.planning.solver import check_solver
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.fleets.decision import Decision
     from prfaas_opt.planning.fleets.network import Network
+    from prfaas_opt.planning.fleets.program import Goal
     from prfaas_opt.planning.fleets.search import Found, Progress
     from prfaas_opt.planning.options import SolverOptions
 
@@ -36,6 +38,7 @@ class Solved:
         bound: on the goal: the scale, or USD an hour.
         usd_per_hour: what it costs at that scale.
         found: the search's own point.
+        goal: what was best.
     """
 
     network: Network
@@ -46,11 +49,17 @@ class Solved:
     bound: float
     usd_per_hour: float
     found: Found
+    goal: Goal
 
     @property
     def demand_rps(self) -> float:
         """All streams together at scale 1."""
         return sum(stream.rate_rps for stream in self.network.streams)
+
+    @property
+    def gap_share(self) -> float:
+        """Distance of the goal's value, single lengths shared, from the bound."""
+        return gap_share(self.shared_scale if self.goal == "scale" else self.usd_per_hour, self.bound)
 
 
 def most_scale(
@@ -66,6 +75,7 @@ def most_scale(
         SolverError: the solver is missing or failed, or was stopped before it found anything.
         CertificationError: the equations do not give what the solver claims.
     """
+    check_solver(options)
     terms = Terms(goal="scale", budget_usd_per_hour=budget_usd_per_hour)
     for unit in (network.scale_limit, None):
         factor = unit if unit is not None else _coarse_scale(network, terms, options)
@@ -87,6 +97,7 @@ def least_cost(
         SolverError: as ``most_scale``.
         CertificationError: as ``most_scale``.
     """
+    check_solver(options)
     return _solved(network, Terms(goal="cost", least_scale=1.0), options, gap_share, on_progress)
 
 
@@ -127,6 +138,7 @@ def _solved(
         bound=found.bound,
         usd_per_hour=usd_per_hour(network, decision, loads, scale),
         found=found,
+        goal=terms.goal,
     )
 
 
