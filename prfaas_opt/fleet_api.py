@@ -122,15 +122,19 @@ def at_demand(fleet: Fleet, demand_rps: float) -> Fleet:
 
 def fleet_warnings(fleet: Fleet) -> tuple[str, ...]:
     """What a reader of this fleet's results should know, in sentences."""
-    from prfaas_opt.planning.build import lengths_outside
+    from prfaas_opt.planning.build import share_in_words, share_outside
 
-    notes = list(dict.fromkeys(note for stream in fleet.streams for note in stream.model.warnings))
+    notes = [note for stream in fleet.streams for note in stream.model.warnings]
+    held = dict.fromkeys(holding.hardware for site in fleet.sites for holding in site.holdings)
     for stream in fleet.streams:
-        for site in fleet.sites:
-            for holding in site.holdings:
-                profile = stream.model.profile(holding.hardware)
-                if profile is not None:
-                    notes += lengths_outside(stream.workload, profile, sends=site.role == "prefill")
+        profiles = [profile for hardware in held if (profile := stream.model.profile(hardware)) is not None]
+        beyond = {profile.hardware: share_outside(stream.workload, profile) for profile in profiles}
+        outside = [hardware for hardware, share in beyond.items() if share > 0]
+        if outside:
+            notes.append(
+                f"{stream.name}: {share_in_words(max(beyond.values()))} of requests are shorter or longer than the "
+                f"figures of {', '.join(outside)}; what its profiles assume beyond them is taken"
+            )
     return tuple(dict.fromkeys(notes))
 
 

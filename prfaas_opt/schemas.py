@@ -9,6 +9,7 @@ import msgspec
 
 from prfaas_opt.envelope import Envelope, ErrorEnvelope
 from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.fleet_results import FleetPlan, Sizing
 from prfaas_opt.io.model_file import MODEL
 from prfaas_opt.io.scenario_file import SCENARIO
 from prfaas_opt.io.spec import Record, suggestion
@@ -29,7 +30,9 @@ def _file(record: Record) -> Callable[[], dict[str, Any]]:
 
 
 _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
-    "plan": ("answer of `plan --json`", _answer(Plan)),
+    "plan": ("answer of `plan --json` for two pools", _answer(Plan)),
+    "plan-fleet": ("answer of `plan --json` for any other number of clusters or models", _answer(FleetPlan)),
+    "size": ("answer of `size --json`", _answer(Sizing)),
     "compare": ("answer of `compare --json`", _answer(Comparison)),
     "kv": ("answer of `kv --json`", _answer(KvAnswer)),
     "models": ("answer of `models list --json` and `models show --json`", _answer(Models)),

@@ -17,6 +17,7 @@ from prfaas_opt.cli.models import models
 from prfaas_opt.cli.plan import plan
 from prfaas_opt.cli.reproduce import reproduce
 from prfaas_opt.cli.schema import schema
+from prfaas_opt.cli.size import size
 from prfaas_opt.cli.workloads import workloads
 
 app = typer.Typer(
@@ -46,7 +47,7 @@ def _root(
     """
 
 
-for _command in (plan, compare, kv, init, reproduce, schema):
+for _command in (plan, size, compare, kv, init, reproduce, schema):
     app.command()(_command)
 app.add_typer(models, name="models")
 app.add_typer(workloads, name="workloads")

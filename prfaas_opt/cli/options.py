@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.planning.options import SolverOptions
 from prfaas_opt.scenario import Estimator
 
 ScenarioArgument = Annotated[
@@ -30,7 +31,29 @@ EstimatorOption = Annotated[
         show_default=False,
     ),
 ]
+SolverOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="cvxpy|NAME",
+        help="Two pools: also solve the mixed-integer program, which must agree. Fleets: the solver, default HiGHS.",
+        show_default=False,
+    ),
+]
+TimeLimitOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, help="Seconds for the solver; the answer then carries its gap.", show_default="60"),
+]
+MipGapOption = Annotated[
+    float | None,
+    typer.Option(min=0.0, max=1.0, help="Relative gap that counts as proven.", show_default=False),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer as JSON.")]
+
+
+def solver_options(solver: str | None, time_limit_s: float | None, mip_gap_share: float | None) -> SolverOptions:
+    """What the options ask of the solver; ``cvxpy`` means its default, HiGHS."""
+    name = "HIGHS" if solver is None or solver.casefold() == "cvxpy" else solver.upper()
+    return SolverOptions(solver=name, time_limit_s=time_limit_s, mip_gap_share=mip_gap_share)
 
 
 def overrides(assignments: list[str] | None, estimator: str | None = None) -> dict[str, str]:

@@ -2,14 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from prfaas_opt.cli.options import EstimatorOption, JsonOption, ScenarioArgument, SetOption, overrides
+from prfaas_opt.cli.options import (
+    EstimatorOption,
+    JsonOption,
+    MipGapOption,
+    ScenarioArgument,
+    SetOption,
+    SolverOption,
+    TimeLimitOption,
+    overrides,
+    solver_options,
+)
 from prfaas_opt.cli.output import answers, console, print_json, print_warnings
-from prfaas_opt.planning.options import SolverOptions
-from prfaas_opt.scenario import Policy
+from prfaas_opt.cli.progress import progress_line
+from prfaas_opt.scenario import Policy, Scenario
+
+if TYPE_CHECKING:
+    from prfaas_opt.fleet import Fleet
+    from prfaas_opt.planning.options import SolverOptions
 
 
 @answers("plan")
@@ -18,26 +32,22 @@ def plan(
     assignments: SetOption = None,
     estimator: EstimatorOption = None,
     policy: Annotated[
-        Policy, typer.Option(help="threshold: one threshold; free: any bands of length, where that is better.")
-    ] = "threshold",
-    sensitivity: Annotated[
-        bool, typer.Option("--sensitivity", help="Also show how the throughput moves where a figure is 10 or 20 % off.")
-    ] = False,
-    solver: Annotated[
-        str | None,
+        Policy | None,
         typer.Option(
-            metavar="cvxpy|NAME",
-            help="Also solve the mixed-integer program, with HiGHS or another cvxpy solver; it must agree.",
-            show_default=False,
+            help="threshold: one threshold; free: any bands of length, where that is better (fleets: always).",
+            show_default="threshold",
         ),
     ] = None,
-    time_limit: Annotated[
-        float | None, typer.Option(min=0.0, help="Seconds for each solve, with --solver.", show_default=False)
-    ] = None,
-    mip_gap: Annotated[
-        float | None,
-        typer.Option(min=0.0, max=1.0, help="Relative gap, with --solver.", show_default=False),
-    ] = None,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity",
+            help="Also show how the throughput moves where a figure is 10 or 20 % off; for a fleet, with more of each.",
+        ),
+    ] = False,
+    solver: SolverOption = None,
+    time_limit: TimeLimitOption = None,
+    mip_gap: MipGapOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Plan the deployment of largest throughput, and prove it.
@@ -47,17 +57,29 @@ def plan(
 
     Example: prfaas-opt plan scenario.yaml --set clusters.pd.instances=10
     """
+    from prfaas_opt.fleet_api import load_any
+
+    loaded = load_any(file, overrides(assignments, estimator))
+    if isinstance(loaded, Scenario):
+        if solver is None and (time_limit is not None or mip_gap is not None):
+            raise typer.BadParameter("--time-limit and --mip-gap go with --solver")
+        options = None if solver is None else solver_options(solver, time_limit, mip_gap)
+        _plan_two_pools(loaded, policy or "threshold", sensitivity, options, as_json)
+        return
+    if policy == "threshold":
+        raise typer.BadParameter("--policy threshold is for two pools: a fleet is routed by bands of length")
+    _plan_fleet(loaded, sensitivity, solver_options(solver, time_limit, mip_gap), as_json)
+
+
+def _plan_two_pools(
+    scenario: Scenario, policy: Policy, sensitivity: bool, options: SolverOptions | None, as_json: bool
+) -> None:
     from prfaas_opt import api
 
-    if solver is None and (time_limit is not None or mip_gap is not None):
-        raise typer.BadParameter("--time-limit and --mip-gap go with --solver")
-    scenario = api.load_scenario(file, overrides(assignments, estimator))
     best = api.plan(scenario, policy, sensitivity)
-    if solver is not None:
+    if options is not None:
         from msgspec.structs import replace
 
-        name = "HIGHS" if solver.casefold() == "cvxpy" else solver.upper()
-        options = SolverOptions(solver=name, time_limit_s=time_limit, mip_gap_share=mip_gap)
         best = replace(best, solver_check=api.check_by_solver(scenario, best, options))
     notes = api.warnings(scenario)
     if as_json:
@@ -66,4 +88,19 @@ def plan(
     from prfaas_opt.cli.render_plan import print_plan
 
     print_plan(console(), best, scenario)
+    print_warnings(notes)
+
+
+def _plan_fleet(fleet: Fleet, what_ifs: bool, options: SolverOptions, as_json: bool) -> None:
+    from prfaas_opt import fleet_api
+
+    with progress_line("of the demand") as show:
+        best = fleet_api.plan_fleet(fleet, options, what_ifs, show)
+    notes = fleet_api.fleet_warnings(fleet)
+    if as_json:
+        print_json("plan", best.status, best, notes)
+        return
+    from prfaas_opt.cli.render_fleet import print_fleet_plan
+
+    print_fleet_plan(console(), best)
     print_warnings(notes)

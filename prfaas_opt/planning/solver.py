@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import os
 import sys
+import threading
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +19,7 @@ import numpy as np
 from prfaas_opt.errors import Problem, SolverError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from prfaas_opt.planning.options import SolverOptions
 
@@ -79,7 +81,7 @@ def run(
         try:
             with _silent_stdout(), warnings.catch_warnings():
                 warnings.simplefilter("ignore", UserWarning)  # the status below says it better
-                problem.solve(**attempt)  # type: ignore[no-untyped-call]
+                _interruptible(functools.partial(problem.solve, **attempt))
             break
         except (cp.error.SolverError, ValueError) as error:
             failure = str(error).splitlines()[0]
@@ -101,6 +103,7 @@ def run(
     raise SolverError(Problem("solver-limit", "--solver", message, "allow it more time, or a wider gap"))
 
 
+_LISTENING_S = 0.2
 _FEASIBLE = 2
 """HiGHS's word for a primal solution that satisfies the constraints."""
 
@@ -111,6 +114,24 @@ def _dual_bound(problem: cp.Problem, info: Any, value: float) -> float:
     if not problem.is_mixed_integer() or not math.isfinite(bound):
         return value
     return -bound if isinstance(problem.objective, cp.Maximize) else bound
+
+
+def _interruptible(work: Callable[[], object]) -> None:
+    """Works in a thread of its own, so that Ctrl-C is heard while the solver runs; it is then left to its own."""
+    failures: list[BaseException] = []
+
+    def watched() -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    thread = threading.Thread(target=watched, daemon=True)
+    thread.start()
+    while thread.is_alive():
+        thread.join(_LISTENING_S)
+    if failures:
+        raise failures[0]
 
 
 @contextlib.contextmanager

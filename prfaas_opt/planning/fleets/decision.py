@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,8 +14,6 @@ from prfaas_opt.planning.fleets.envelope import Envelope
 from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from prfaas_opt.planning.fleets.network import Network
     from prfaas_opt.planning.fleets.program import Solution
     from prfaas_opt.planning.fleets.search import Found
@@ -35,8 +32,13 @@ _WORTH_A_WHOLE_TOKEN = 1e-4
 """Relative loss up to which a length that must be shared goes to one side instead."""
 _NEGLIGIBLE = 1e-6
 """A share this small is the solver's rounding."""
-_MOST_ROUNDED = 8
-"""Borders whose roundings are all tried together; more are rounded each for itself."""
+_SMALL_SHARE = 1e-3
+"""A share of a band below this is left out where that costs no more than rounding to whole tokens may."""
+_UNSERVED = 1e-5
+"""Part of the demand that a sized fleet may fall short of through such roundings."""
+
+Shares = tuple[tuple[int, float], ...]
+"""Ways and the share of requests each takes."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Band:
 
     low: float
     high: float
-    shares: tuple[tuple[int, float], ...]
+    shares: Shares
 
 
 @dataclass(frozen=True)
@@ -135,9 +137,8 @@ class _Decider:
         if abs(scale / claimed - 1) > _AGREEMENT:
             message = f"the solver claims a scale of {claimed!r}, the equations give {scale!r}"
             raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
-        rounded = self._rounded(shared)
-        least = 1.0 if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
-        return (rounded if Loads(self._network, rounded).scale >= least else shared), claimed
+        least = 1.0 - _UNSERVED if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
+        return self._tidied(shared, least), claimed
 
     def _with_fewest_bands(self) -> Decision:
         """The routing of least egress, then of least work, on bins between the borders its prices set if those do."""
@@ -236,51 +237,52 @@ class _Decider:
         )
         return dataclasses.replace(decision, bytes_per_s=rates)
 
-    def _rounded(self, shared: Decision) -> Decision:
-        """Bands of one token that only balance the rest join a neighbour, in the best way."""
-        thin = [
-            (s, b)
-            for s, bands in enumerate(shared.bands)
-            for b, band in enumerate(bands)
-            if band.high - band.low <= 1.0 and 0 < b < len(bands) - 1 and not self._is_atom(s, band)
-        ]
-        if len(thin) <= _MOST_ROUNDED:
-            ways = list(itertools.product((-1, 1), repeat=len(thin)))
-        else:
-            ways = [tuple(self._nearest(shared.bands[s], b) for s, b in thin)]
-        candidates = [self._joined(shared, dict(zip(thin, way, strict=True))) for way in ways]
-        return max(candidates, key=lambda each: Loads(self._network, each).scale)
+    def _tidied(self, decision: Decision, least_scale: float) -> Decision:
+        """Without shares and bands of one token that only balance the rest, as far as a scale is kept without them."""
+        for s, bands in enumerate(decision.bands):
+            for band in bands:
+                candidates = [self._with_shares(decision, s, band, shares) for shares in self._simpler(s, band, bands)]
+                if candidates:
+                    best = max(candidates, key=lambda each: Loads(self._network, each).scale)
+                    if Loads(self._network, best).scale >= least_scale:
+                        decision = best
+        return decision
+
+    def _simpler(self, s: int, band: Band, bands: tuple[Band, ...]) -> list[Shares]:
+        """Shares that could take the place of a band's: its neighbours', or its own without the smallest."""
+        place = bands.index(band)
+        if band.high - band.low <= 1.0 and not self._is_atom(s, band):
+            return [each.shares for each in (*bands[max(place - 1, 0) : place], *bands[place + 1 : place + 2])]
+        large = {i: share for i, share in band.shares if share >= _SMALL_SHARE}
+        return [_normalized(large)] if len(large) < len(band.shares) else []
 
     def _is_atom(self, s: int, band: Band) -> bool:
         return any(band.low < x <= band.high for x in self._network.streams[s].lengths.atom_lengths)
 
-    @staticmethod
-    def _nearest(bands: Sequence[Band], b: int) -> int:
-        own = dict(bands[b].shares)
-        distance = {side: sum(abs(own.get(i, 0.0) - share) for i, share in bands[b + side].shares) for side in (-1, 1)}
-        return -1 if distance[-1] <= distance[1] else 1
-
-    def _joined(self, shared: Decision, sides: dict[tuple[int, int], int]) -> Decision:
-        bands = []
-        for s, each in enumerate(shared.bands):
-            shares = [each[b + sides[s, b]].shares if (s, b) in sides else band.shares for b, band in enumerate(each)]
-            rows: list[Band] = []
-            for band, own in zip(each, shares, strict=True):
-                low = band.low
-                if rows and _alike(rows[-1].shares, own):
-                    low = rows.pop().low
-                rows.append(Band(low, band.high, own))
-            bands.append(tuple(rows))
-        return self._sized_links(dataclasses.replace(shared, bands=tuple(bands)))
+    def _with_shares(self, decision: Decision, s: int, changed: Band, shares: Shares) -> Decision:
+        rows: list[Band] = []
+        for band in decision.bands[s]:
+            # Bands joined by an earlier change have other edges; what was asked for lies inside one of them.
+            if band.low <= changed.low and changed.high <= band.high:
+                pieces = [(band.low, changed.low, band.shares), (changed.low, changed.high, shares)]
+                pieces.append((changed.high, band.high, band.shares))
+            else:
+                pieces = [(band.low, band.high, band.shares)]
+            for low, high, own in pieces:
+                if low < high:
+                    start = rows.pop().low if rows and _alike(rows[-1].shares, own) else low
+                    rows.append(Band(start, high, own))
+        bands = (*decision.bands[:s], tuple(rows), *decision.bands[s + 1 :])
+        return self._sized_links(dataclasses.replace(decision, bands=bands))
 
 
-def _normalized(shares: dict[int, float]) -> tuple[tuple[int, float], ...]:
+def _normalized(shares: dict[int, float]) -> Shares:
     total = math.fsum(shares.values())
     kept = {i: share / total for i, share in shares.items() if share > _NEGLIGIBLE * total}
     total = math.fsum(kept.values())
     return tuple((i, share / total) for i, share in kept.items())
 
 
-def _alike(one: tuple[tuple[int, float], ...], other: tuple[tuple[int, float], ...]) -> bool:
+def _alike(one: Shares, other: Shares) -> bool:
     a, b = dict(one), dict(other)
     return all(abs(a.get(i, 0.0) - b.get(i, 0.0)) <= _NEGLIGIBLE for i in a.keys() | b.keys())

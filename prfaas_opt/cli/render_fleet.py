@@ -1,0 +1,202 @@
+"""Plans and sizes of fleets as text, at 80 columns: the verdict first, then who does what, then how sure it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prfaas_opt.cli.output import new_table
+from prfaas_opt.units import format_gbps, format_rps, format_share, format_tokens
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.table import Table
+
+    from prfaas_opt.fleet_results import FleetPlan, Group, SizePoint, Sizing, StreamPlan
+
+_NOTICED = 0.0005
+_WHOLE = 0.9995
+_PRICED_RPS = 1e-6
+_MOST_BANDS = 12
+_STOPPED = {"time limit": "stopped at the time limit", "interrupted": "interrupted: the best so far"}
+
+
+def print_fleet_plan(out: Console, plan: FleetPlan) -> None:
+    """The whole answer of ``plan`` for a fleet."""
+    out.print(_plan_verdict(plan), style="bold", soft_wrap=True)
+    _print_tables(out, plan)
+    if plan.what_ifs is not None:
+        gains = [
+            f"{each.more} more ({each.resource}): +{format_rps(each.gain_rps)} (+{format_share(each.gain_share)})"
+            for each in plan.what_ifs
+            if each.gain_share >= _NOTICED
+        ]
+        out.print("Planned anew with " + "; with ".join(gains) + "." if gains else "No single addition helps.")
+    if plan.cost is not None and plan.cost.requests_per_usd is not None:
+        out.print(f"Cost: {plan.cost.usd_per_hour:,.2f} USD/h, {plan.cost.requests_per_usd:,.0f} requests per USD.")
+    out.print(_plan_proof(plan))
+    _print_sources(out, plan)
+
+
+def print_sizing(out: Console, sizing: Sizing) -> None:
+    """The whole answer of ``size``."""
+    plan = sizing.plan
+    gpus = sum(each.gpus for each in plan.gpus)
+    gbps = sum(link.bandwidth_gbps for link in plan.links)
+    links = f" and {format_gbps(gbps)} of links" if gbps > 0 else ""
+    per_million = ""
+    if sizing.usd_per_million_requests is not None:
+        per_million = f", {sizing.usd_per_million_requests:,.2f} USD per million requests"
+    out.print(
+        f"{gpus:,} GPUs{links} for {sizing.usd_per_hour:,.2f} USD/h serve {format_rps(sizing.demand_rps)}{per_million}",
+        style="bold",
+        soft_wrap=True,
+    )
+    out.print(_gpu_table(plan))
+    _print_tables(out, plan)
+    out.print(_sizing_proof(sizing))
+    _print_sources(out, plan)
+    if sizing.curve is not None:
+        out.print(_curve_table(sizing.curve))
+
+
+def _plan_verdict(plan: FleetPlan) -> str:
+    streams = f"{len(plan.streams)} streams" if len(plan.streams) > 1 else plan.streams[0].name
+    limits = ", ".join(plan.bottlenecks[:2]) or "what one token length more or less would move"
+    more = f" and {len(plan.bottlenecks) - 2} more" if len(plan.bottlenecks) > 2 else ""
+    share = format_share(plan.offload_share)
+    return f"{streams}: {format_rps(plan.throughput_rps)}, {share} offloaded, limited by {limits}{more}"
+
+
+def _print_tables(out: Console, plan: FleetPlan) -> None:
+    if len(plan.streams) > 1:
+        out.print(_stream_table(plan))
+    for stream in plan.streams:
+        out.print(_band_table(stream))
+    out.print(_group_table(plan))
+    if plan.links:
+        out.print(_link_table(plan))
+
+
+def _stream_table(plan: FleetPlan) -> Table:
+    table = new_table("Stream", "Serves", "Offloaded", "TTFT mean", "TTFT P90")
+    for stream in plan.streams:
+        table.add_row(
+            stream.name,
+            format_rps(stream.rate_rps),
+            format_share(stream.offload_share),
+            f"{stream.ttft_s.mean:.2f} s",
+            f"{stream.ttft_s.p90:.2f} s",
+        )
+    return table
+
+
+def _band_table(stream: StreamPlan) -> Table:
+    table = new_table("Tokens", "Prefill", "Decode", "Share", left=3, title=f"Routing of {stream.name}")
+    for band in stream.bands[:_MOST_BANDS]:
+        tokens = f"{format_tokens(band.from_tokens)} to {format_tokens(band.to_tokens)}"
+        for way in band.ways:
+            share = "all" if way.share >= _WHOLE else format_share(way.share)
+            table.add_row(tokens, f"{way.hardware} in {way.from_}", way.to, share)
+            tokens = ""
+    if len(stream.bands) > _MOST_BANDS:
+        table.add_row(f"and {len(stream.bands) - _MOST_BANDS} bands more (--json)", "", "", "")
+    return table
+
+
+def _group_table(plan: FleetPlan) -> Table:
+    priced = plan.bound_rps is not None
+    headings = ["Cluster", "Hardware", "Model", "Role", "Count", "In use", *(["One more"] if priced else [])]
+    table = new_table(*headings, left=4)
+    last = ("", "")
+    for group in sorted(plan.groups, key=lambda each: (each.cluster, each.hardware, each.model, each.role)):
+        if not group.instances and not group.instance_rps:
+            continue
+        place = (group.cluster, group.hardware)
+        cells = place if place != last else ("", "")
+        last = place
+        table.add_row(*cells, group.model, group.role, str(group.instances), *_group_cells(group)[: 2 if priced else 1])
+    return table
+
+
+def _group_cells(group: Group) -> tuple[str, str]:
+    used = "-" if group.utilization is None else format_share(group.utilization)
+    worth = group.instance_rps
+    return used, format_rps(worth) if worth and worth >= _PRICED_RPS else "-"
+
+
+def _link_table(plan: FleetPlan) -> Table:
+    priced = plan.bound_rps is not None
+    table = new_table("Link", "Bandwidth", "Carries", "In use", *(["One Gbps more"] if priced else []))
+    for link in plan.links:
+        worth = link.egress_rps_per_gbps
+        cells = [
+            f"{link.from_} to {link.to}",
+            format_gbps(link.bandwidth_gbps),
+            format_gbps(link.egress_gbps),
+            "-" if link.utilization is None else format_share(link.utilization),
+        ]
+        if priced:
+            cells.append(format_rps(worth) if worth and worth >= _PRICED_RPS else "-")
+        if link.bandwidth_gbps > 0:
+            table.add_row(*cells)
+    return table
+
+
+def _gpu_table(plan: FleetPlan) -> Table:
+    table = new_table("Cluster", "Hardware", "GPUs", "USD/h", left=2)
+    for each in plan.gpus:
+        if each.gpus:
+            usd = "-" if each.usd_per_hour is None else f"{each.usd_per_hour:,.2f}"
+            table.add_row(each.cluster, each.hardware, f"{each.gpus:,}", usd)
+    for link in plan.links:
+        if link.usd_per_hour:
+            table.add_row(f"{link.from_} to {link.to}", "link", "", f"{link.usd_per_hour:,.2f}")
+    return table
+
+
+def _curve_table(points: tuple[SizePoint, ...]) -> Table:
+    table = new_table("Demand", "USD/h", "USD per million", "Gap", "GPUs", title="Cheapest fleet by demand")
+    for point in points:
+        if point.usd_per_hour is None:
+            table.add_row(format_rps(point.demand_rps), "none within the limits", "-", "-", "-")
+            continue
+        per_million = point.usd_per_million_requests
+        table.add_row(
+            format_rps(point.demand_rps),
+            f"{point.usd_per_hour:,.2f}",
+            "-" if per_million is None else f"{per_million:,.2f}",
+            "-" if point.gap_share is None else format_share(point.gap_share),
+            f"{sum(point.gpus.values()):,}",
+        )
+    return table
+
+
+def _plan_proof(plan: FleetPlan) -> str:
+    assert plan.bound_rps is not None
+    assert plan.gap_share is not None
+    bound = f"no routing by length and no counts exceed {plan.bound_rps:.6g} req/s"
+    if plan.status == "optimal":
+        tie = ", from borders at whole tokens" if (plan.tie_loss_share or 0.0) > 1e-9 else ""
+        return f"Proven optimal for this model and these profiles: {bound} (gap {plan.gap_share:.1e}{tie})."
+    gap = f"at most {format_share(plan.bound_rps / plan.throughput_rps - 1)} more could be had"
+    stopped = _STOPPED.get(plan.stopped, "the best found")
+    return f"Not proven optimal ({stopped}): {gap}; {bound}."
+
+
+def _sizing_proof(sizing: Sizing) -> str:
+    asked = f"a gap of {format_share(sizing.mip_gap_share)} was asked for"
+    if sizing.bound_usd_per_hour is not None:
+        bound = f"no fleet within these limits serves this for less than {sizing.bound_usd_per_hour:,.2f} USD/h"
+    else:
+        bound = f"no fleet within these limits serves more than {sizing.bound_rps or 0.0:.6g} req/s for that"
+    gap = f"gap {format_share(sizing.gap_share)}" if sizing.gap_share >= _NOTICED else f"gap {sizing.gap_share:.1e}"
+    if sizing.status == "optimal":
+        return f"Proven for this model and these profiles: {bound} ({gap}, {asked})."
+    return f"Not proven that far ({_STOPPED.get(sizing.stopped, 'the best found')}): {bound} ({gap}, {asked})."
+
+
+def _print_sources(out: Console, plan: FleetPlan) -> None:
+    for name, source in plan.provenance.items():
+        parts = [f"prefill {source.prefill}", f"KVCache {source.kv_cache}"]
+        parts += [f"decode {source.decode}"] if source.decode else []
+        out.print(f"{name}: " + "; ".join(parts) + ".", style="dim")
