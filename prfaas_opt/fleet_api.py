@@ -210,21 +210,15 @@ def _most(
     return solved
 
 
-def _cheapest(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> Solved:
+def _least_cost(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> Sizing:
     from prfaas_opt.planning.fleets.conflicts import explain
+    from prfaas_opt.planning.fleets.describe import describe
     from prfaas_opt.planning.fleets.network import network_of
     from prfaas_opt.planning.fleets.solve import least_cost
 
     solved = least_cost(network_of(fleet), options, _gap(options), on_progress)
     if solved is None:
         raise InfeasibleError(explain(fleet, options))
-    return solved
-
-
-def _least_cost(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> Sizing:
-    from prfaas_opt.planning.fleets.describe import describe
-
-    solved = _cheapest(fleet, options, on_progress)
     described = describe(fleet, solved, _gap(options))
     usd = solved.usd_per_hour
     return Sizing(
@@ -267,9 +261,11 @@ def _for_budget(fleet: Fleet, budget: float, options: SolverOptions, on_progress
 
 
 def _point(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> SizePoint:
-    try:
-        solved = _cheapest(fleet, options, on_progress)
-    except InfeasibleError:
+    from prfaas_opt.planning.fleets.network import network_of
+    from prfaas_opt.planning.fleets.solve import least_cost
+
+    solved = least_cost(network_of(fleet), options, _gap(options), on_progress)
+    if solved is None:
         return SizePoint(fleet.demand_rps, "infeasible", "", None, None, None, None, {})
     usd, gpus = solved.usd_per_hour, solved.decision.gpus
     return SizePoint(

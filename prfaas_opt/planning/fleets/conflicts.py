@@ -83,13 +83,12 @@ class _Conflict:
         if not conflicting:
             message = f"no fleet serves {asked}, whatever is held: some stream has no way from prefill to decode"
             return [Problem("conflict", origin.where(("clusters",)), message, "link the clusters")]
-        names = "; ".join(limit.words for limit in conflicting)
+        others = f"one of {len(conflicting)} limits that together rule out" if len(conflicting) > 1 else "rules out"
         problems = []
         for limit in conflicting:
             change = limit.change()
-            others = "" if len(conflicting) == 1 else f"; these limits conflict, and no fewer: {names}"
-            message = f"{limit.words} cannot be kept in serving {asked}{others}"
-            fix = change or "no change of this limit alone helps"
+            message = f"{limit.words}: {others} serving {asked}"
+            fix = change or "this limit alone cannot be changed so that it helps"
             problems.append(Problem("conflict", origin.where(limit.where), message, fix))
         return problems
 

@@ -164,7 +164,7 @@ class _Decider:
         """About the same on bins between these borders, or with a few more; None where that costs too much."""
         loose = dataclasses.replace(
             terms,
-            least_scale=terms.least_scale if self._sized else terms.least_scale * (1 - _WORTH_FEWER_BANDS),
+            least_scale=terms.least_scale * (1 - _WORTH_FEWER_BANDS),
             most_egress=None if terms.most_egress is None else terms.most_egress * (1 + _WORTH_FEWER_BANDS),
             budget_usd_per_hour=terms.budget_usd_per_hour and terms.budget_usd_per_hour * (1 + _WORTH_FEWER_BANDS),
         )
