@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import signal
 import sys
 from typing import Annotated
@@ -60,4 +61,17 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
-    app(prog_name="prfaas-opt")
+    try:
+        app(prog_name="prfaas-opt")
+    finally:
+        _end_at_once_if_a_solver_was_interrupted()
+
+
+def _end_at_once_if_a_solver_was_interrupted() -> None:
+    solver = sys.modules.get("prfaas_opt.planning.solver")
+    if solver is None or not solver.was_left_running():
+        return
+    ended = sys.exc_info()[1]
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(ended.code if isinstance(ended, SystemExit) and isinstance(ended.code, int) else 0)

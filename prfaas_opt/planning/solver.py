@@ -104,6 +104,14 @@ def run(
 
 
 _LISTENING_S = 0.2
+_left_running: list[threading.Thread] = []
+
+
+def was_left_running() -> bool:
+    """Whether a solver was interrupted: while its threads end, Python must not end in the usual way, C++ aborts."""
+    return bool(_left_running)
+
+
 _FEASIBLE = 2
 """HiGHS's word for a primal solution that satisfies the constraints."""
 
@@ -117,7 +125,7 @@ def _dual_bound(problem: cp.Problem, info: Any, value: float) -> float:
 
 
 def _interruptible(work: Callable[[], object]) -> None:
-    """Works in a thread of its own, so that Ctrl-C is heard while the solver runs; it is then left to its own."""
+    """Works in a thread of its own, so that Ctrl-C is heard while the solver runs; it is then left to its limits."""
     failures: list[BaseException] = []
 
     def watched() -> None:
@@ -128,8 +136,12 @@ def _interruptible(work: Callable[[], object]) -> None:
 
     thread = threading.Thread(target=watched, daemon=True)
     thread.start()
-    while thread.is_alive():
-        thread.join(_LISTENING_S)
+    try:
+        while thread.is_alive():
+            thread.join(_LISTENING_S)
+    except BaseException:
+        _left_running.append(thread)
+        raise
     if failures:
         raise failures[0]
 

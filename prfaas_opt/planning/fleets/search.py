@@ -39,8 +39,10 @@ _COARSE_BINS = 4
 """Bins, beside those that prices make, on which counts are searched for."""
 _ROUNDS_BETWEEN_LOOKS = 4
 """Rounds of the relaxation after which counts near its own are searched."""
-_SHARE_OF_TIME = 0.25
-"""Part of the time left that one integer program may take where time is limited."""
+_FIRST_LOOK, _LOOK, _PROOF = 0.05, 0.1, 0.2
+"""Parts of the time that searches for counts, and a proof, may take where time is limited."""
+_WHOLE = 1e-6
+"""A count this little above a whole one is that one."""
 
 
 @dataclass(frozen=True)
@@ -124,6 +126,7 @@ class Search:
 
         Raises:
             SolverError: the solver failed, or the time was over before anything was found.
+            KeyboardInterrupt: it was interrupted before anything was found.
         """
         stopped: Stopped = ""
         try:
@@ -133,6 +136,8 @@ class Search:
         if self._best is None:
             if not stopped:
                 return None
+            if stopped == "interrupted":
+                raise KeyboardInterrupt
             message = f"the search was stopped ({stopped}) before it found a fleet"
             raise SolverError(Problem("solver-limit", "--time-limit", message, "allow it more time"))
         solution, program = self._best
@@ -140,8 +145,10 @@ class Search:
 
     def _close(self) -> Stopped:
         """Closes the gap; says what stopped it."""
-        if self._refine(dataclasses.replace(self._terms, counts=None, whole=False)) is None:
+        relaxed = self._refine(dataclasses.replace(self._terms, counts=None, whole=False))
+        if relaxed is None:
             return ""
+        self._rounded_up(relaxed.solution.counts)
         self._restricted()
         for rounds in itertools.count(1):
             if self._closed:
@@ -149,7 +156,7 @@ class Search:
             if self._out_of_time:
                 return "time limit"
             relaxation = Relaxation(self._network, dataclasses.replace(self._terms, whole=True), self._cuts)
-            outcome = relaxation.solve(self._options, self._gap_share / 4, self._slice_s)
+            outcome = relaxation.solve(self._options, self._gap_share / 4, self._slice_s(_PROOF))
             if not outcome.found and outcome.complete:
                 return ""
             self._bound = self._better_bound(outcome.bound)
@@ -180,6 +187,15 @@ class Search:
                 short += 1
         return short
 
+    def _rounded_up(self, counts: tuple[float, ...]) -> None:
+        """Tries the next whole counts, if there are GPUs for them: a first answer, soon."""
+        whole = tuple(math.ceil(n - _WHOLE) for n in counts)
+        taken = [0] * len(self._network.gpus)
+        for team, count in zip(self._network.teams, whole, strict=True):
+            taken[team.gpus] += count * team.gpus_per_instance
+        if all(used <= each.limits.most for used, each in zip(taken, self._network.gpus, strict=True)):
+            self._try(whole)
+
     def _restricted(self, near: tuple[int, ...] | None = None) -> None:
         """Tries the counts that are best, or best near some counts, on a few bins."""
         edges = [
@@ -187,7 +203,9 @@ class Search:
         ]
         terms = dataclasses.replace(self._terms, whole=True, near=near)
         program = BinnedProgram(self._network, Bins(self._network, edges), terms)
-        outcome = program.solve(self._options, self._gap_share / 2, self._slice_s)
+        outcome = program.solve(
+            self._options, self._gap_share / 2, self._slice_s(_FIRST_LOOK if near is None else _LOOK)
+        )
         if outcome.found:
             self._try(tuple(round(n) for n in program.solution.counts))
 
@@ -261,10 +279,10 @@ class Search:
         limit = self._options.time_limit_s
         return None if limit is None else limit - (time.monotonic() - self._started)
 
-    @property
-    def _slice_s(self) -> float | None:
-        left = self._left_s
-        return None if left is None else max(left * _SHARE_OF_TIME, min(left, 1.0))
+    def _slice_s(self, share: float) -> float | None:
+        """Seconds that one integer program may take."""
+        limit, left = self._options.time_limit_s, self._left_s
+        return None if limit is None or left is None else min(left, max(share * limit, 1.0))
 
     @property
     def _out_of_time(self) -> bool:
