@@ -122,7 +122,7 @@ def at_demand(fleet: Fleet, demand_rps: float) -> Fleet:
 
 def fleet_warnings(fleet: Fleet) -> tuple[str, ...]:
     """What a reader of this fleet's results should know, in sentences."""
-    from prfaas_opt.planning.build import share_in_words, share_outside
+    from prfaas_opt.planning.build import share_outside
 
     notes = [note for stream in fleet.streams for note in stream.model.warnings]
     held = dict.fromkeys(holding.hardware for site in fleet.sites for holding in site.holdings)
@@ -132,7 +132,7 @@ def fleet_warnings(fleet: Fleet) -> tuple[str, ...]:
         outside = [hardware for hardware, share in beyond.items() if share > 0]
         if outside:
             notes.append(
-                f"{stream.name}: {share_in_words(max(beyond.values()))} of requests are shorter or longer than the "
+                f"{stream.name}: {units.format_some_share(max(beyond.values()))} of requests are shorter or longer than the "
                 f"figures of {', '.join(outside)}; what its profiles assume beyond them is taken"
             )
     return tuple(dict.fromkeys(notes))

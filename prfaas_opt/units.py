@@ -214,6 +214,15 @@ def format_share(share: float, signed: bool = False) -> str:
     return f"{share:{'+z' if signed else 'z'}.1%}".replace("%", " %")
 
 
+def format_some_share(share: float, less_than: str = "less than ") -> str:
+    """A share that is not zero, never as 0.0 %.
+
+    >>> format_some_share(0.25), format_some_share(1e-5)
+    ('25.0 %', 'less than 0.1 %')
+    """
+    return format_share(share) if share >= 0.0005 else f"{less_than}0.1 %"
+
+
 def format_ms(seconds: float) -> str:
     """A short time for people.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prfaas_opt.cli.output import new_table
-from prfaas_opt.units import format_gbps, format_rps, format_share, format_tokens
+from prfaas_opt.units import format_gbps, format_rps, format_share, format_some_share, format_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -95,7 +95,7 @@ def _band_table(stream: StreamPlan) -> Table:
     for band in stream.bands[:_MOST_BANDS]:
         tokens = f"{format_tokens(band.from_tokens)} to {format_tokens(band.to_tokens)}"
         for way in band.ways:
-            share = "all" if way.share >= _WHOLE else format_share(way.share)
+            share = "all" if way.share >= _WHOLE else format_some_share(way.share, "< ")
             table.add_row(tokens, f"{way.hardware} in {way.from_}", way.to, share)
             tokens = ""
     if len(stream.bands) > _MOST_BANDS:

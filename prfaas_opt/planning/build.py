@@ -216,12 +216,12 @@ def lengths_outside(workload: Workload, profile: Profile, sends: bool) -> list[s
     assumed = "the first latency and the first slope in size are" if sends else "the first latency is"
     if below > 0:
         notes.append(
-            f"{share_in_words(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
+            f"{units.format_some_share(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
             f"the {profile.hardware} figures begin; {assumed} assumed there"
         )
     if above > 0:
         notes.append(
-            f"{share_in_words(above)} of requests are longer than {units.format_tokens(last)} tokens, where "
+            f"{units.format_some_share(above)} of requests are longer than {units.format_tokens(last)} tokens, where "
             f"the {profile.hardware} figures end; beyond, the profile's extrapolation is assumed"
         )
     return notes
@@ -233,8 +233,3 @@ def share_outside(workload: Workload, profile: Profile) -> float:
     first = max(curve.measured_low_tokens for curve in curves)
     last = min(curve.measured_high_tokens for curve in curves)
     return (lengths.share_at_most(first) if lengths.low < first else 0.0) + lengths.share_above(last)
-
-
-def share_in_words(share: float) -> str:
-    """A share of requests that is not zero, however small."""
-    return units.format_share(share) if share >= 0.0005 else "less than 0.1 %"

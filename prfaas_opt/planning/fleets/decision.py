@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,8 +24,8 @@ _SLACK = 1e-9
 """Relative loss of the goal that a second goal may cost."""
 _AGREEMENT = 1e-3
 """Relative difference between a solver's claim and the equations that whole tokens and its tolerances explain."""
-_WORTH_FEWER_BANDS = 5e-7
-"""Relative loss of the goal, and of its second, that fewer bands may cost."""
+_WORTH_FEWER_BANDS = (5e-7, 1e-5)
+"""Relative losses of the goals that fewer bands may cost, the first that is enough."""
 _FEW_BINS = (1, 4, 16)
 """Bins beside those that prices make, where these alone cannot share what must be shared."""
 _ROUNDS = 6
@@ -162,15 +163,9 @@ class _Decider:
 
     def _on_few_bins(self, terms: Terms, borders: list[set[float]]) -> Solution | None:
         """About the same on bins between these borders, or with a few more; None where that costs too much."""
-        loose = dataclasses.replace(
-            terms,
-            least_scale=terms.least_scale * (1 - _WORTH_FEWER_BANDS),
-            most_egress=None if terms.most_egress is None else terms.most_egress * (1 + _WORTH_FEWER_BANDS),
-            budget_usd_per_hour=terms.budget_usd_per_hour and terms.budget_usd_per_hour * (1 + _WORTH_FEWER_BANDS),
-        )
-        for more in _FEW_BINS:
+        for more, loss in itertools.product(_FEW_BINS, _WORTH_FEWER_BANDS):
             edges = [edges_of(self._network, s, more, breaks=False) | each for s, each in enumerate(borders)]
-            program = BinnedProgram(self._network, Bins(self._network, edges), loose)
+            program = BinnedProgram(self._network, Bins(self._network, edges), _loosened(terms, loss))
             if program.solve(self._options).found:
                 return program.solution
         return None
@@ -274,6 +269,16 @@ class _Decider:
                     rows.append(Band(start, high, own))
         bands = (*decision.bands[:s], tuple(rows), *decision.bands[s + 1 :])
         return self._sized_links(dataclasses.replace(decision, bands=bands))
+
+
+def _loosened(terms: Terms, loss: float) -> Terms:
+    sent, budget = terms.most_egress, terms.budget_usd_per_hour
+    return dataclasses.replace(
+        terms,
+        least_scale=terms.least_scale * (1 - min(loss, _UNSERVED / 2)),
+        most_egress=None if sent is None else sent * (1 + loss),
+        budget_usd_per_hour=None if budget is None else budget * (1 + loss),
+    )
 
 
 def _normalized(shares: dict[int, float]) -> Shares:
