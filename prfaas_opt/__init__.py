@@ -11,8 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from prfaas_opt.api import compare, load_scenario, plan
+    from prfaas_opt.fleet_api import load_fleet, plan_fleet, size
 
-__all__ = ["__version__", "compare", "load_scenario", "plan"]
+__all__ = ["__version__", "compare", "load_fleet", "load_scenario", "plan", "plan_fleet", "size"]
+
+_OF_FLEETS = {"load_fleet", "plan_fleet", "size"}
 
 __version__ = "0.1.0"
 
@@ -20,7 +23,7 @@ __version__ = "0.1.0"
 def __getattr__(name: str) -> Any:
     """Loads the API at its first use, so that importing the package costs nothing."""
     if name in __all__:
-        from prfaas_opt import api
+        from importlib import import_module
 
-        return getattr(api, name)
+        return getattr(import_module(f"prfaas_opt.{'fleet_api' if name in _OF_FLEETS else 'api'}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,7 +42,7 @@ def _quiet(_: Progress) -> None:
 def plan_fleet(
     source: Source = None,
     options: SolverOptions = DEFAULT_OPTIONS,
-    what_ifs: bool = False,
+    sensitivity: bool = False,
     on_progress: Callable[[Progress], None] = _quiet,
 ) -> FleetPlan:
     """The largest throughput of a fleet, its streams in proportion to their demands, with its proof.
@@ -50,7 +50,8 @@ def plan_fleet(
     Args:
         source: a loaded fleet or scenario, a file, a mapping of a file's form, or None for the paper's case study.
         options: the solver and its limits; by default HiGHS, 60 s and a gap of 1e-6.
-        what_ifs: also plan anew with one more instance's GPUs of each kind, and a tenth more of each link.
+        sensitivity: also plan anew with one more instance's GPUs of each kind, with a tenth more of each link, and
+            with figures that are off.
         on_progress: told how far the search has come.
 
     Raises:
@@ -63,6 +64,7 @@ def plan_fleet(
     (19805, 3.15, 'optimal')
     """
     from prfaas_opt.planning.fleets.describe import describe
+    from prfaas_opt.planning.fleets.robustness import fleet_deviations
     from prfaas_opt.planning.fleets.what_ifs import fleet_what_ifs
 
     fleet = _fleet(source)
@@ -70,8 +72,9 @@ def plan_fleet(
     options = _with_defaults(options, PLAN_GAP_SHARE)
     solved = _most(fleet, options, on_progress)
     best = describe(fleet, solved, _gap(options))
-    if what_ifs:
-        best = msgspec.structs.replace(best, what_ifs=fleet_what_ifs(fleet, best.throughput_rps, options))
+    if sensitivity:
+        gains = fleet_what_ifs(fleet, best.throughput_rps, options)
+        best = msgspec.structs.replace(best, what_ifs=gains, sensitivity=fleet_deviations(solved, options))
     return best
 
 
@@ -132,8 +135,8 @@ def fleet_warnings(fleet: Fleet) -> tuple[str, ...]:
         outside = [hardware for hardware, share in beyond.items() if share > 0]
         if outside:
             notes.append(
-                f"{stream.name}: {units.format_some_share(max(beyond.values()))} of requests are shorter or longer than the "
-                f"figures of {', '.join(outside)}; what its profiles assume beyond them is taken"
+                f"{stream.name}: {units.format_some_share(max(beyond.values()))} of requests are shorter or longer "
+                f"than the figures of {', '.join(outside)}; what its profiles assume beyond them is taken"
             )
     return tuple(dict.fromkeys(notes))
 

@@ -118,6 +118,16 @@ class FleetWhatIf(Struct, frozen=True):
     gain_rps_per_usd_hour: float | None
 
 
+class FleetDeviation(Struct, frozen=True):
+    """One figure off by a share, in all clusters: what the fleet as deployed then carries, and a new plan would."""
+
+    figure: str
+    off_by_share: Annotated[float, Meta(description="-0.1: the figure is 10 % lower than assumed")]
+    deployed_rps: Annotated[float | None, Meta(description="bands and counts unchanged; null: outside a profile")]
+    replanned_rps: Annotated[float | None, Meta(description="planned anew; null: lengths outside a profile")]
+    counts_change: Annotated[bool | None, Meta(description="whether the new plan has other counts")]
+
+
 class FleetPlan(Struct, frozen=True):
     """A deployment of many clusters: what is decided, what the equations make of it, how good it is proven to be."""
 
@@ -143,6 +153,7 @@ class FleetPlan(Struct, frozen=True):
         float | None, Meta(description="the part of the gap lost to borders between bands at whole tokens")
     ]
     what_ifs: Annotated[tuple[FleetWhatIf, ...] | None, Meta(description="largest gain first; null unless asked for")]
+    sensitivity: Annotated[tuple[FleetDeviation, ...] | None, Meta(description="null unless asked for")]
     cost: FleetCost | None
     provenance: Annotated[
         dict[str, PoolProvenance], Meta(description="by model and hardware: where the figures come from")

@@ -42,7 +42,7 @@ def plan(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Also show how the throughput moves where a figure is 10 or 20 % off; for a fleet, with more of each.",
+            help="Also show how the throughput moves where a figure is 10 or 20 % off; in fleets, also with more of each.",
         ),
     ] = False,
     solver: SolverOption = None,
@@ -91,11 +91,11 @@ def _plan_two_pools(
     print_warnings(notes)
 
 
-def _plan_fleet(fleet: Fleet, what_ifs: bool, options: SolverOptions, as_json: bool) -> None:
+def _plan_fleet(fleet: Fleet, sensitivity: bool, options: SolverOptions, as_json: bool) -> None:
     from prfaas_opt import fleet_api
 
     with progress_line("of the demand") as show:
-        best = fleet_api.plan_fleet(fleet, options, what_ifs, show)
+        best = fleet_api.plan_fleet(fleet, options, sensitivity, show)
     notes = fleet_api.fleet_warnings(fleet)
     if as_json:
         print_json("plan", best.status, best, notes)

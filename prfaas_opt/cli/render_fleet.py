@@ -5,13 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prfaas_opt.cli.output import new_table
+from prfaas_opt.cli.render_plan import moved, off_by, per_cost
 from prfaas_opt.units import format_gbps, format_rps, format_share, format_some_share, format_tokens
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from prfaas_opt.fleet_results import FleetPlan, Group, SizePoint, Sizing, StreamPlan
+    from prfaas_opt.fleet_results import FleetDeviation, FleetPlan, Group, SizePoint, Sizing, StreamPlan
 
 _NOTICED = 0.0005
 _WHOLE = 0.9995
@@ -26,7 +27,8 @@ def print_fleet_plan(out: Console, plan: FleetPlan) -> None:
     _print_tables(out, plan)
     if plan.what_ifs is not None:
         gains = [
-            f"{each.more} more ({each.resource}): +{format_rps(each.gain_rps)} (+{format_share(each.gain_share)})"
+            f"{each.more} more ({each.resource}): +{format_rps(each.gain_rps)} "
+            f"(+{format_share(each.gain_share)}{per_cost(each.gain_rps_per_usd_hour)})"
             for each in plan.what_ifs
             if each.gain_share >= _NOTICED
         ]
@@ -35,6 +37,8 @@ def print_fleet_plan(out: Console, plan: FleetPlan) -> None:
         out.print(f"Cost: {plan.cost.usd_per_hour:,.2f} USD/h, {plan.cost.requests_per_usd:,.0f} requests per USD.")
     out.print(_plan_proof(plan))
     _print_sources(out, plan)
+    if plan.sensitivity is not None:
+        out.print(_sensitivity_table(plan, plan.sensitivity))
 
 
 def print_sizing(out: Console, sizing: Sizing) -> None:
@@ -168,6 +172,18 @@ def _curve_table(points: tuple[SizePoint, ...]) -> Table:
             "-" if point.gap_share is None else format_share(point.gap_share),
             f"{sum(point.gpus.values()):,}",
         )
+    return table
+
+
+def _sensitivity_table(plan: FleetPlan, rows: tuple[FleetDeviation, ...]) -> Table:
+    title = f"Throughput where a figure is off (now {format_rps(plan.throughput_rps)})"
+    table = new_table("Figure, everywhere", "Off by", "As deployed", "Planned anew", "Counts then", title=title)
+    for row in rows:
+        cells = ["outside a profile", "-", "-"]
+        if row.deployed_rps is not None and row.replanned_rps is not None:
+            moves = (moved(rps, plan.throughput_rps) for rps in (row.deployed_rps, row.replanned_rps))
+            cells = [*moves, "others" if row.counts_change else "same"]
+        table.add_row(row.figure, off_by(row.off_by_share), *cells)
     return table
 
 

@@ -125,7 +125,8 @@ def _facts(plan: Plan, scenario: Scenario) -> list[str]:
             f"Cost: {plan.cost.usd_per_hour:,.2f} USD/h, {plan.cost.requests_per_usd:,.0f} requests per USD{ratio}."
         )
     gains = [
-        f"{_change(each)}: +{format_rps(each.gain_rps)} (+{format_share(each.gain_share)}{_per_cost(each)})"
+        f"{_change(each)}: +{format_rps(each.gain_rps)} "
+        f"(+{format_share(each.gain_share)}{per_cost(each.gain_rps_per_usd_hour)})"
         for each in plan.what_ifs
         if each.gain_share >= _NOTICED
     ]
@@ -167,8 +168,8 @@ def _tie(plan: Plan) -> str:
     return ", from the one token length at the threshold" if (plan.tie_loss_share or 0) > 1e-9 else ""
 
 
-def _per_cost(what_if: WhatIf) -> str:
-    per_usd = what_if.gain_rps_per_usd_hour
+def per_cost(per_usd: float | None) -> str:
+    """What a dollar an hour more gives, to follow a gain; empty without a price."""
     return f", {format_rps(per_usd)} for 1 USD/h" if per_usd else ""
 
 
@@ -185,15 +186,21 @@ def _sensitivity_table(plan: Plan, deviations: tuple[Deviation, ...]) -> Table:
         if row.deployed_rps is not None and row.replanned_rps is not None and row.replanned_instances is not None:
             split = f"{row.replanned_instances.pd_prefill} / {row.replanned_instances.pd_decode}"
             cells = [
-                _moved(row.deployed_rps, plan.throughput_rps),
-                _moved(row.replanned_rps, plan.throughput_rps),
+                moved(row.deployed_rps, plan.throughput_rps),
+                moved(row.replanned_rps, plan.throughput_rps),
                 split if row.split_changes else "same",
             ]
-        table.add_row(row.figure, f"{row.off_by_share:+.0%}".replace("%", " %"), *cells)
+        table.add_row(row.figure, off_by(row.off_by_share), *cells)
     return table
 
 
-def _moved(rps: float, now_rps: float) -> str:
+def off_by(share: float) -> str:
+    """A signed share."""
+    return f"{share:+.0%}".replace("%", " %")
+
+
+def moved(rps: float, now_rps: float) -> str:
+    """A throughput beside the present one."""
     return f"{rps:.2f} ({format_share(rps / now_rps - 1, signed=True)})"
 
 

@@ -92,6 +92,7 @@ class _Description:
             gap_share=gap,
             tie_loss_share=tie,
             what_ifs=None,
+            sensitivity=None,
             cost=self._cost(total),
             provenance=self._provenance(),
         )

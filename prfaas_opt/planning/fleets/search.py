@@ -41,6 +41,8 @@ _ROUNDS_BETWEEN_LOOKS = 4
 """Rounds of the relaxation after which counts near its own are searched."""
 _FIRST_LOOK, _LOOK, _PROOF = 0.05, 0.1, 0.2
 """Parts of the time that searches for counts, and a proof, may take where time is limited."""
+_SEARCHING = 0.9
+"""Part of the time limit for the search; the rest is for the decision that people read."""
 _WHOLE = 1e-6
 """A count this little above a whole one is that one."""
 
@@ -120,6 +122,7 @@ class Search:
         self._best: tuple[Solution, BinnedProgram] | None = None
         self._bound = -self._worst
         self._tried: set[tuple[int, ...]] = set()
+        self._looked_near: set[tuple[int, ...]] = set()
 
     def run(self) -> Found | None:
         """The best found; None where nothing meets the constraints.
@@ -171,7 +174,7 @@ class Search:
             if certain:
                 self._try(counts)
             elif rounds % _ROUNDS_BETWEEN_LOOKS == 0:
-                self._restricted(counts)
+                self._look_near(counts)
             self._report()
         return ""
 
@@ -195,6 +198,14 @@ class Search:
             taken[team.gpus] += count * team.gpus_per_instance
         if all(used <= each.limits.most for used, each in zip(taken, self._network.gpus, strict=True)):
             self._try(whole)
+
+    def _look_near(self, counts: tuple[int, ...]) -> None:
+        """Looks around the best point where that is new, else around what the relaxation likes."""
+        best = self._best and tuple(round(n) for n in self._best[0].counts)
+        if best and best not in self._looked_near:
+            self._looked_near.add(best)
+            counts = best
+        self._restricted(counts)
 
     def _restricted(self, near: tuple[int, ...] | None = None) -> None:
         """Tries the counts that are best, or best near some counts, on a few bins."""
@@ -277,7 +288,7 @@ class Search:
     @property
     def _left_s(self) -> float | None:
         limit = self._options.time_limit_s
-        return None if limit is None else limit - (time.monotonic() - self._started)
+        return None if limit is None else _SEARCHING * limit - (time.monotonic() - self._started)
 
     def _slice_s(self, share: float) -> float | None:
         """Seconds that one integer program may take."""
