@@ -42,7 +42,7 @@ def plan(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Also show how the throughput moves where a figure is 10 or 20 % off; in fleets, also with more of each.",
+            help="Also show how the throughput moves where a figure is 10 or 20 % off; fleets: and with more of each.",
         ),
     ] = False,
     solver: SolverOption = None,
