@@ -43,6 +43,8 @@ _FIRST_LOOK, _LOOK, _PROOF = 0.05, 0.1, 0.2
 """Parts of the time that searches for counts, and a proof, may take where time is limited."""
 _SEARCHING = 0.9
 """Part of the time limit for the search; the rest is for the decision that people read."""
+_OF_THE_GAP = 0.05
+"""Part of the present gap to which a relaxation is solved: its cuts are not worth more yet."""
 _WHOLE = 1e-6
 """A count this little above a whole one is that one."""
 
@@ -159,7 +161,9 @@ class Search:
             if self._out_of_time:
                 return "time limit"
             relaxation = Relaxation(self._network, dataclasses.replace(self._terms, whole=True), self._cuts)
-            outcome = relaxation.solve(self._options, self._gap_share / 4, self._slice_s(_PROOF))
+            enough = self._gap_share / 4
+            tolerance = max(enough, _OF_THE_GAP * gap_share(self._value, self._bound))
+            outcome = relaxation.solve(self._options, tolerance, self._slice_s(_PROOF))
             if not outcome.found and outcome.complete:
                 return ""
             self._bound = self._better_bound(outcome.bound)
@@ -169,7 +173,7 @@ class Search:
             counts = relaxation.counts
             short = self._separate(relaxation)
             certain = self._terms.goal == "scale" or not short
-            if certain and outcome.complete and counts in self._tried:
+            if certain and outcome.complete and counts in self._tried and tolerance <= enough:
                 return ""
             if certain:
                 self._try(counts)
