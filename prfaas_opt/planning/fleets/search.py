@@ -102,6 +102,10 @@ class Found:
         return self.program.supply_prices
 
 
+class _OutOfTimeError(Exception):
+    """The time limit came before the gap was closed."""
+
+
 class Search:
     """One search; ``run`` it once."""
 
@@ -135,7 +139,9 @@ class Search:
         """
         stopped: Stopped = ""
         try:
-            stopped = self._close()
+            self._close()
+        except _OutOfTimeError:
+            stopped = "time limit"
         except KeyboardInterrupt:
             stopped = "interrupted"
         if self._best is None:
@@ -148,39 +154,49 @@ class Search:
         solution, program = self._best
         return Found(solution, self._bins, program, self._bound, stopped)
 
-    def _close(self) -> Stopped:
-        """Closes the gap; says what stopped it."""
-        relaxed = self._refine(dataclasses.replace(self._terms, counts=None, whole=False))
-        if relaxed is None:
-            return ""
-        self._rounded_up(relaxed.solution.counts)
-        self._restricted()
+    def _close(self) -> None:
+        """Closes the gap, as far as it can."""
+        if not self._begin():
+            return
+        enough, exact = self._gap_share / 4, False
         for rounds in itertools.count(1):
             if self._closed:
-                return ""
-            if self._out_of_time:
-                return "time limit"
+                return
+            self._check_time()
             relaxation = Relaxation(self._network, dataclasses.replace(self._terms, whole=True), self._cuts)
-            enough = self._gap_share / 4
-            tolerance = max(enough, _OF_THE_GAP * gap_share(self._value, self._bound))
+            tolerance = enough if exact else max(enough, _OF_THE_GAP * gap_share(self._value, self._bound))
             outcome = relaxation.solve(self._options, tolerance, self._slice_s(_PROOF))
             if not outcome.found and outcome.complete:
-                return ""
+                return
             self._bound = self._better_bound(outcome.bound)
             self._report()
             if self._closed or not outcome.found:
                 continue
             counts = relaxation.counts
             short = self._separate(relaxation)
-            certain = self._terms.goal == "scale" or not short
-            if certain and outcome.complete and counts in self._tried and tolerance <= enough:
-                return ""
-            if certain:
+            if self._terms.goal == "scale" or not short:
+                if counts in self._tried and outcome.complete:
+                    if tolerance <= enough:
+                        return
+                    exact = True
                 self._try(counts)
             elif rounds % _ROUNDS_BETWEEN_LOOKS == 0:
                 self._look_near(counts)
             self._report()
-        return ""
+
+    def _begin(self) -> bool:
+        """Finds first cuts and first counts; False where not even fractions of instances serve the demand."""
+        terms = dataclasses.replace(self._terms, counts=None, whole=False)
+        relaxed = self._refine(terms)
+        if relaxed is None and terms.goal == "cost":
+            # Bins that are too coarse ask for a little more than lengths do; the largest scale says where to cut them.
+            self._refine(dataclasses.replace(terms, goal="scale", least_scale=0.0))
+            relaxed = self._refine(terms)
+        if relaxed is None:
+            return False
+        self._rounded_up(relaxed.solution.counts)
+        self._restricted()
+        return True
 
     def _separate(self, relaxation: Relaxation) -> int:
         """Adds cuts for the streams that their allotments do not serve; how many."""
@@ -244,7 +260,10 @@ class Search:
         """Solves a linear program on bins cut where its prices change ways, until they are fine enough."""
         for _ in range(_ROUNDS):
             program = BinnedProgram(self._network, self._bins, terms)
-            if not program.solve(self._options, time_limit_s=self._left_s).found:
+            outcome = program.solve(self._options, time_limit_s=self._left_s)
+            if not outcome.found:
+                if not outcome.complete:
+                    raise _OutOfTimeError
                 return None
             if not self._cut(program.prices):
                 break
@@ -299,7 +318,7 @@ class Search:
         limit, left = self._options.time_limit_s, self._left_s
         return None if limit is None or left is None else min(left, max(share * limit, 1.0))
 
-    @property
-    def _out_of_time(self) -> bool:
+    def _check_time(self) -> None:
         left = self._left_s
-        return left is not None and left <= 0
+        if left is not None and left <= 0:
+            raise _OutOfTimeError
