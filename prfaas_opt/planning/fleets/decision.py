@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 _SLACK = 1e-9
 """Relative loss of the goal that a second goal may cost."""
-_AGREEMENT = 1e-3
-"""Relative difference between a solver's claim and the equations that whole tokens and its tolerances explain."""
+_AGREEMENT = 1e-5
+"""Relative difference between a solver's claim and the equations that its tolerances explain."""
 _WORTH_FEWER_BANDS = (5e-7, 1e-5)
 """Relative losses of the goals that fewer bands may cost, the first that is enough."""
 _FEW_BINS = (1, 4, 16)
@@ -133,19 +133,27 @@ class _Decider:
         self._bins = Bins(network, [set(map(around, edges)) for edges in found.bins.edges])
 
     def decide(self) -> tuple[Decision, float]:
-        shared = self._with_fewest_bands()
-        scale, claimed = Loads(self._network, shared).scale, self._found.solution.scale
-        if abs(scale / claimed - 1) > _AGREEMENT:
-            message = f"the solver claims a scale of {claimed!r}, the equations give {scale!r}"
-            raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
-        least = 1.0 - _UNSERVED if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
-        return self._tidied(shared, least), claimed
-
-    def _with_fewest_bands(self) -> Decision:
-        """The routing of least egress, then of least work, on bins between the borders its prices set if those do."""
         best, _ = self._refined(dataclasses.replace(self._terms, counts=self._found.counts))
-        if best is None:
-            return self._decision(self._found.solution)
+        best = best or self._found.solution
+        self._certify(best)
+        shared = self._with_fewest_bands(best)
+        scale = Loads(self._network, shared).scale
+        least = 1.0 - _UNSERVED if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
+        return self._tidied(shared, least), self._found.solution.scale
+
+    def _certify(self, best: Solution) -> None:
+        """Recomputes a point's scale from the equations.
+
+        Raises:
+            CertificationError: they differ by more than the solver's tolerances.
+        """
+        scale = Loads(self._network, self._decision(best)).scale
+        if abs(scale / best.scale - 1) > _AGREEMENT:
+            message = f"the solver claims a scale of {best.scale!r}, the equations give {scale!r}"
+            raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
+
+    def _with_fewest_bands(self, best: Solution) -> Decision:
+        """The routing of least egress, then of least work, on bins between the borders its prices set if those do."""
         terms = Terms(
             goal="egress",
             least_scale=best.scale if self._sized else best.scale * (1 - _SLACK),
@@ -195,13 +203,17 @@ class _Decider:
         counts = tuple(round(n) for n in solution.counts)
         bands = []
         for s, each in enumerate(solution.bins):
-            rows: list[Band] = []
+            found = []
             for b, (low, high) in enumerate(each.ranges):
                 served = {i: float(solution.served[i][b]) for i in network.ways_of[s] if counts[network.ways[i].team]}
-                shares = _normalized(served) or (rows[-1].shares if rows else ())
-                if rows and _alike(rows[-1].shares, shares):
-                    low = rows.pop().low
-                rows.append(Band(low, high, shares))
+                found.append((low, high, _normalized(served)))
+            # A bin of next to no requests may be left out by the solver; it goes with its neighbour.
+            first = next((shares for _, _, shares in found if shares), ())
+            rows: list[Band] = []
+            for low, high, shares in found:
+                own = shares or (rows[-1].shares if rows else first)
+                start = rows.pop().low if rows and _alike(rows[-1].shares, own) else low
+                rows.append(Band(start, high, own))
             bands.append(tuple(rows))
         arrived: dict[tuple[int, int], float] = {}
         for decoder, rate in zip(network.decoders, solution.decoded, strict=True):
@@ -223,11 +235,10 @@ class _Decider:
 
     def _sized_links(self, decision: Decision) -> Decision:
         """Links whose size is free are as wide as what they carry needs."""
-        if not self._sized:
-            return decision
+        scale = 1.0 if self._sized else self._found.solution.scale
         sent = Loads(self._network, decision).bytes_per_s
         rates = tuple(
-            min(max(pipe.bytes_per_s.least, load / pipe.ceiling), pipe.bytes_per_s.most)
+            min(max(pipe.bytes_per_s.least, scale * load / pipe.ceiling), pipe.bytes_per_s.most)
             for pipe, load in zip(self._network.pipes, sent, strict=True)
         )
         return dataclasses.replace(decision, bytes_per_s=rates)
@@ -283,7 +294,7 @@ def _loosened(terms: Terms, loss: float) -> Terms:
 
 def _normalized(shares: dict[int, float]) -> Shares:
     total = math.fsum(shares.values())
-    kept = {i: share / total for i, share in shares.items() if share > _NEGLIGIBLE * total}
+    kept = {i: share / total for i, share in shares.items() if share > max(_NEGLIGIBLE * total, 0.0)}
     total = math.fsum(kept.values())
     return tuple((i, share / total) for i, share in kept.items())
 
