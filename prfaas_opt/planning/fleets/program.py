@@ -103,7 +103,7 @@ class Supply:
         teams, decoders = network.teams, network.decoders
         self.scale = cp.Variable(nonneg=True)
         self.decoded = cp.Variable(len(decoders), nonneg=True)
-        self.counts: cp.Variable | cp.Parameter
+        self.counts: cp.Variable | cp.Constant
         if terms.counts is None:
             least, most = np.zeros(len(teams)), self.most_instances
             if terms.near is not None:
@@ -111,7 +111,7 @@ class Supply:
                 least, most = np.maximum(near - 1, least), np.minimum(near + 1, most)
             self.counts = cp.Variable(len(teams), integer=terms.whole, bounds=[least, most])
         else:
-            self.counts = cp.Parameter(len(teams), nonneg=True, value=np.array(terms.counts, dtype=np.float64))
+            self.counts = cp.Constant(np.array(terms.counts, dtype=np.float64))
         self.pipe_unit = np.array([max(pipe.bytes_per_s.most, 1.0) for pipe in network.pipes])
         gpus = np.array([[each.limits.least, each.limits.most] for each in network.gpus], dtype=np.float64)
         self.gpus = cp.Variable(len(gpus), bounds=[gpus[:, 0], gpus[:, 1]])
@@ -261,10 +261,6 @@ class BinnedProgram:
             return sparse.csr_array(shape)
         rows, columns, values = (np.concatenate(each) for each in zip(*entries, strict=True))
         return sparse.csr_array((values, (rows, columns)), shape=shape)
-
-    def give(self, counts: tuple[int, ...]) -> None:
-        """Puts other counts in place of those given."""
-        self._supply.counts.value = np.array(counts, dtype=np.float64)
 
     def solve(self, options: SolverOptions, gap_share: float = 1e-9, time_limit_s: float | None = None) -> Outcome:
         """Solves it.
