@@ -152,6 +152,7 @@ class FleetPlan(Struct, frozen=True):
     tie_loss_share: Annotated[
         float | None, Meta(description="the part of the gap lost to borders between bands at whole tokens")
     ]
+    mip_gap_share: Annotated[float, Meta(description="the gap, but for that part, that was asked for")]
     what_ifs: Annotated[tuple[FleetWhatIf, ...] | None, Meta(description="largest gain first; null unless asked for")]
     sensitivity: Annotated[tuple[FleetDeviation, ...] | None, Meta(description="null unless asked for")]
     cost: FleetCost | None

@@ -35,13 +35,13 @@ SolverOption = Annotated[
     str | None,
     typer.Option(
         metavar="cvxpy|NAME",
-        help="Two pools: also solve the mixed-integer program, which must agree. Fleets: the solver, default HiGHS.",
+        help="Solver of the mixed-integer program, default HiGHS. Two pools: also solve it, and it must agree.",
         show_default=False,
     ),
 ]
 TimeLimitOption = Annotated[
     float | None,
-    typer.Option(min=0.0, help="Seconds for the solver; the answer then carries its gap.", show_default="60"),
+    typer.Option(min=0.0, help="Seconds for the whole search; the answer then carries its gap.", show_default="60"),
 ]
 MipGapOption = Annotated[
     float | None,

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 _NOTICED = 0.0005
 _WHOLE = 0.9995
 _PRICED_RPS = 1e-6
+_A_CENT_USD = 0.005
 _MOST_BANDS = 12
+_CLOSE = 1e-5
 _STOPPED = {"time limit": "stopped at the time limit", "interrupted": "interrupted: the best so far"}
 
 
@@ -153,7 +155,7 @@ def _gpu_table(plan: FleetPlan) -> Table:
             usd = "-" if each.usd_per_hour is None else f"{each.usd_per_hour:,.2f}"
             table.add_row(each.cluster, each.hardware, f"{each.gpus:,}", usd)
     for link in plan.links:
-        if link.usd_per_hour:
+        if link.usd_per_hour and link.usd_per_hour >= _A_CENT_USD:
             table.add_row(f"{link.from_} to {link.to}", "link", "", f"{link.usd_per_hour:,.2f}")
     return table
 
@@ -192,8 +194,10 @@ def _plan_proof(plan: FleetPlan) -> str:
     assert plan.gap_share is not None
     bound = f"no routing by length and no counts exceed {plan.bound_rps:.6g} req/s"
     if plan.status == "optimal":
-        tie = ", from borders at whole tokens" if (plan.tie_loss_share or 0.0) > 1e-9 else ""
-        return f"Proven optimal for this model and these profiles: {bound} (gap {plan.gap_share:.1e}{tie})."
+        tie = ", from borders at whole tokens" if (plan.tie_loss_share or 0.0) > 0.5 * plan.gap_share > 0.0 else ""
+        asked = "" if plan.mip_gap_share <= _CLOSE else f", a gap of {format_share(plan.mip_gap_share)} was asked for"
+        proven = "Proven" if asked else "Proven optimal"
+        return f"{proven} for this model and these profiles: {bound} (gap {plan.gap_share:.1e}{tie}{asked})."
     gap = f"at most {format_share(plan.bound_rps / plan.throughput_rps - 1)} more could be had"
     stopped = _STOPPED.get(plan.stopped, "the best found")
     return f"Not proven optimal ({stopped}): {gap}; {bound}."

@@ -149,10 +149,8 @@ LINK = Record(
         "to": Field(Text(), "cluster that receives it"),
         "bandwidth": Field(_range(BANDWIDTH, BANDWIDTH, "bandwidth"), 'rate with its unit, "100Gbps"'),
         "max_utilization": _MAX_UTILIZATION,
-        "price_per_gbps_hour": Field(
-            NOT_NEGATIVE, "USD per Gbps of bandwidth and hour; for `size`, not for `plan`", None
-        ),
-        "price_per_gb": Field(NOT_NEGATIVE, "USD per GB that is sent; for `size`, not for `plan`", None),
+        "price_per_gbps_hour": Field(NOT_NEGATIVE, "USD per Gbps of bandwidth and hour; part of a fleet's cost", None),
+        "price_per_gb": Field(NOT_NEGATIVE, "USD per GB that is sent; part of a fleet's cost", None),
     },
     keep_invalid=True,
 )
@@ -269,7 +267,7 @@ def read_scenario(document: Document) -> Scenario:
     if beyond:
         found = ", ".join(text for _, text in beyond[:3])
         message = f"makes this a fleet ({found}), expected two pools: one pd cluster and at most one that prefills"
-        fix = "plan it with plan_fleet or prfaas-opt plan, size it with prfaas-opt size"
+        fix = "plan it (prfaas-opt plan, plan_fleet) or size it (prfaas-opt size); all else takes two pools"
         raise InputError(Problem("not-two-pools", document.where(beyond[0][0]), message, fix))
     return scenario_of(fleet, baseline)
 

@@ -114,7 +114,7 @@ class _Conflict:
         except (InfeasibleError, InputError):
             return False
         try:
-            solved = least_cost(network, self._options, _ANY_GAP)
+            solved = least_cost(network, self._options, _ANY_GAP if self._budget is None else _FINE_GAP)
         except SolverError:
             return False
         return solved is not None and (self._budget is None or solved.usd_per_hour <= self._budget)
@@ -127,6 +127,8 @@ class _Conflict:
             for i, site in enumerate(fleet.sites)
             for k, holding in enumerate(site.holdings)
         ]
+        if self._budget is not None:
+            limits.append(self._spending(self._budget))
         limits += [self._slo(s) for s, stream in enumerate(fleet.streams) if stream.tokens_per_s is not None]
         if not self._any_rate:
             limits += [self._demand(s) for s in range(len(fleet.streams))]
@@ -164,6 +166,13 @@ class _Conflict:
         most = units.format_gbps(units.to_gbps(link.bandwidth_bytes_per_s.most))
         words = f"at most {most} from {link.source} to {link.destination}"
         return _Limit(("links", e, "bandwidth"), words, lambda fleet: with_connection(fleet, e, ample), change)
+
+    def _spending(self, budget: float) -> _Limit:
+        def change() -> str | None:
+            usd = self._least(self._fleet)
+            return None if usd is None else f"allow {usd:,.2f} USD an hour"
+
+        return _Limit((), f"at most {budget:,.2f} USD an hour", _free_of_charge, change)
 
     def _demand(self, s: int) -> _Limit:
         stream = self._fleet.streams[s]
@@ -208,7 +217,7 @@ class _Conflict:
         return _Limit(("slo", "tokens_per_s"), words, lambda fleet: at(fleet, None), change)
 
     def _least(self, priced: Fleet) -> float | None:
-        """The least of what alone has a price, of 1, that serves the demands; all other limits kept."""
+        """The least cost of serving the demands within all limits: of what alone has a price, of 1, its amount."""
         try:
             solved = least_cost(network_of(priced), self._options, _FINE_GAP)
         except SolverError:

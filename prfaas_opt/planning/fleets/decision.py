@@ -142,22 +142,23 @@ class _Decider:
         return self._tidied(shared, least), self._found.solution.scale
 
     def _certify(self, best: Solution) -> None:
-        """Recomputes a point's scale from the equations.
+        """Recomputes from the equations that a point serves its scale; a sized fleet may have room for more.
 
         Raises:
-            CertificationError: they differ by more than the solver's tolerances.
+            CertificationError: it does not, by more than the solver's tolerances.
         """
         scale = Loads(self._network, self._decision(best)).scale
-        if abs(scale / best.scale - 1) > _AGREEMENT:
+        if scale < best.scale * (1 - _AGREEMENT):
             message = f"the solver claims a scale of {best.scale!r}, the equations give {scale!r}"
             raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
 
     def _with_fewest_bands(self, best: Solution) -> Decision:
         """The routing of least egress, then of least work, on bins between the borders its prices set if those do."""
+        budget = best.usd_per_hour * (1 + _SLACK) if self._sized else self._terms.budget_usd_per_hour
         terms = Terms(
             goal="egress",
             least_scale=best.scale if self._sized else best.scale * (1 - _SLACK),
-            budget_usd_per_hour=best.usd_per_hour * (1 + _SLACK) if self._sized else self._terms.budget_usd_per_hour,
+            budget_usd_per_hour=budget or None,
             counts=self._found.counts,
         )
         least_egress, _ = self._refined(terms)

@@ -91,6 +91,7 @@ class _Description:
             bound_rps=bound,
             gap_share=gap,
             tie_loss_share=tie,
+            mip_gap_share=gap_share,
             what_ifs=None,
             sensitivity=None,
             cost=self._cost(total),

@@ -179,7 +179,7 @@ class _Builder:
         if len(self._problems) > len(infeasible):
             raise InputError([p for p in self._problems if p.code != "slo"])
         if infeasible:
-            raise InfeasibleError(infeasible)
+            raise InfeasibleError(list(dict.fromkeys(infeasible)))
         return Network(
             streams=tuple(Demand(s.name, s.workload.input_tokens, s.demand_rps) for s in fleet.streams),
             sites=tuple(pd.name for pd in pds),
@@ -249,7 +249,7 @@ class _Builder:
                     f"the profile of {stream.model.name} on {hardware} ends at {upper:,.0f}"
                 )
                 fix = "cut the workload, measure longer prompts, or state in the profile how it extrapolates"
-                self._problems.append(Problem("out-of-range", _where(self._fleet, s), message, fix))
+                self._problems.append(Problem("length-above-range", _where(self._fleet, s), message, fix))
 
 
 def _where(fleet: Fleet, stream: int) -> str:
@@ -269,7 +269,10 @@ def _undecodable(fleet: Fleet, s: int, pds: list[Site]) -> Problem:
         message = f"{stream.name} has nowhere to decode: no cluster it may go to can hold an instance that decodes"
         fix = "give a pd cluster more GPUs, or its model decode figures on that hardware"
         return Problem("no-decode", _where(fleet, s), message, fix)
-    message = f"{stream.name} asks for {stream.tokens_per_s:g} tokens/s, no decode batch gives more than {fastest:.4g}"
+    message = (
+        f"{stream.model.name} cannot give {stream.tokens_per_s:g} tokens/s to a request here, "
+        f"no decode batch gives more than {fastest:.4g}"
+    )
     return Problem("slo", where, message, f"ask for {math.floor(fastest * 10) / 10:g} tokens/s at most")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast
 
 import cvxpy as cp
 import numpy as np
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from prfaas_opt.planning.fleets.network import Network
     from prfaas_opt.planning.options import SolverOptions
     from prfaas_opt.planning.solver import Outcome
+
+_MOST_SCALE = 2.0
 
 Goal = Literal["scale", "cost", "egress", "work"]
 """What is best: the largest scale, the least cost at scale 1, the fewest bytes or the fewest GPU-seconds of prefill."""
@@ -53,6 +55,11 @@ class Terms:
     counts: tuple[int, ...] | None = None
     whole: bool = False
     near: tuple[int, ...] | None = None
+
+    @property
+    def most_scale(self) -> float:
+        """A scale that is not exceeded: the demand's where it is given, else networks are scaled to about 1."""
+        return _MOST_SCALE if self.goal == "scale" else self.least_scale
 
 
 @dataclass(frozen=True)
@@ -155,11 +162,16 @@ class Supply:
             ),
             shape=(len(network.gpus), len(network.teams)),
         )
-        return {
+        constraints = {
             "decode": product(busy, self.decoded) <= times(self.ceilings[decode], self.counts[decode]),
             "gpus": product(taken, self.counts) <= self.gpus,
             "scale": self.scale >= terms.least_scale,
+            "most": self.scale <= terms.most_scale,
         }
+        if terms.counts is None:
+            decoders = [decoder.team for decoder in network.decoders]
+            constraints["decoders"] = self.decoded <= terms.most_scale * self.counts[decoders]
+        return constraints
 
     def fixed_usd(self) -> cp.Expression:
         """USD an hour of GPUs and link rates."""
@@ -187,7 +199,6 @@ class Supply:
             constraints["cost"] = costs["cost"] / terms.budget_usd_per_hour <= 1
         if terms.goal == "scale":
             return cp.Problem(cp.Maximize(self.scale), list(constraints.values()))
-        constraints["demand"] = self.scale <= terms.least_scale
         return cp.Problem(cp.Minimize(costs[terms.goal]), list(constraints.values()))
 
 
@@ -209,6 +220,8 @@ class BinnedProgram:
             [[float((d.stream, d.destination) == pair) for d in network.decoders] for pair in supply.arrivals]
         )
         supply.constraints["arrivals"] = product(arrived, self._served) <= product(decoded_there, supply.decoded)
+        if terms.counts is None:
+            supply.constraints["used"] = self._used()
         supply.constraints["prefill"] = product(seconds, self._served) <= times(
             supply.ceilings[self._prefill], supply.counts[self._prefill]
         )
@@ -229,6 +242,23 @@ class BinnedProgram:
         self._usd = usd
         work = product(self._gpus @ seconds, self._served)
         self.problem = supply.problem(terms, cost=usd, egress=total_sent, work=work)
+
+    def _used(self) -> cp.Constraint:
+        """What a team serves of a stream is no more than the stream for every instance: none serves nothing.
+
+        Integers imply it, up to a solver's tolerances, which are larger than the load of a stream that is next to none.
+        """
+        pairs = sorted({(way.stream, way.team) for way in self._network.ways})
+        rows: list[int] = []
+        columns: list[int] = []
+        for i, way in enumerate(self._network.ways):
+            size = int(self._offsets[i + 1] - self._offsets[i])
+            rows += [pairs.index((way.stream, way.team))] * size
+            columns += range(int(self._offsets[i]), int(self._offsets[i + 1]))
+        of_pair = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(pairs), int(self._offsets[-1])))
+        counts = self._supply.counts[[team for _, team in pairs]]
+        most = self._terms.most_scale * np.ones(len(pairs))
+        return cast("cp.Constraint", product(of_pair, self._served) <= times(most, counts))
 
     def _matrices(self) -> tuple[sparse.csr_array, ...]:
         """What a request of each bin and way adds to the bins served, to arrivals, to seconds and to bytes."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from prfaas_opt.planning.options import SolverOptions
 
 _COARSE_BINS = 8
-_CARRIES_NOTHING = 1e-9
+_CARRIES_NOTHING = 1e-6
 
 
 @dataclass(frozen=True)
@@ -129,6 +129,8 @@ def _solved(
     decision, shared_scale = decide(network, terms, found, options)
     loads = Loads(network, decision)
     scale = loads.scale if terms.goal == "scale" else 1.0
+    if terms.budget_usd_per_hour is not None:
+        scale = min(scale, found.solution.scale)  # there may be room that the budget has no bytes for
     return Solved(
         network=network,
         decision=decision,
