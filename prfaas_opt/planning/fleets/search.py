@@ -9,6 +9,7 @@ no counts are tried twice, and the gap closes.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -41,6 +42,8 @@ _ROUNDS_BETWEEN_LOOKS = 4
 """Rounds of the relaxation after which counts near its own are searched."""
 _FIRST_LOOK, _LOOK, _PROOF = 0.05, 0.1, 0.2
 """Parts of the time that searches for counts, and a proof, may take where time is limited."""
+_TIED, _WORTH_SENDING_LESS = 1e-9, 1e-3
+"""Relative difference of scales that are the same, and of bytes sent that is worth other counts."""
 _SEARCHING = 0.9
 """Part of the time limit for the search; the rest is for the decision that people read."""
 _OF_THE_GAP = 0.05
@@ -144,6 +147,9 @@ class Search:
             stopped = "time limit"
         except KeyboardInterrupt:
             stopped = "interrupted"
+        else:
+            with contextlib.suppress(_OutOfTimeError, KeyboardInterrupt):
+                self._send_less()
         if self._best is None:
             if not stopped:
                 return None
@@ -198,6 +204,31 @@ class Search:
         self._restricted()
         return True
 
+    def _send_less(self) -> None:
+        """Among counts of the same scale takes those that send the fewest bytes; counts may tie where decode binds."""
+        if self._terms.goal != "scale" or self._best is None or not self._network.pipes or not self._closed:
+            return
+        best = self._best[0]
+        least_scale = best.value * (1 - _TIED)
+        terms = dataclasses.replace(self._terms, goal="egress", least_scale=least_scale, whole=True)
+        given = self._egress(dataclasses.replace(terms, whole=False, counts=self._counts(best)))
+        program = BinnedProgram(self._network, self._bins, terms)
+        outcome = program.solve(self._options, _WORTH_SENDING_LESS, self._slice_s(_LOOK))
+        if not outcome.found or given is None or program.solution.value >= given * (1 - _WORTH_SENDING_LESS):
+            return
+        counts = self._counts(program.solution)
+        other = self._refine(dataclasses.replace(self._terms, counts=counts, whole=False))
+        if other is not None and other.solution.value >= least_scale:
+            self._best = other.solution, other
+
+    def _egress(self, terms: Terms) -> float | None:
+        program = BinnedProgram(self._network, self._bins, terms)
+        return program.solution.value if program.solve(self._options, time_limit_s=self._left_s).found else None
+
+    @staticmethod
+    def _counts(solution: Solution) -> tuple[int, ...]:
+        return tuple(round(n) for n in solution.counts)
+
     def _separate(self, relaxation: Relaxation) -> int:
         """Adds cuts for the streams that their allotments do not serve; how many."""
         short = 0
@@ -221,7 +252,7 @@ class Search:
 
     def _look_near(self, counts: tuple[int, ...]) -> None:
         """Looks around the best point where that is new, else around what the relaxation likes."""
-        best = self._best and tuple(round(n) for n in self._best[0].counts)
+        best = self._best and self._counts(self._best[0])
         if best and best not in self._looked_near:
             self._looked_near.add(best)
             counts = best
@@ -238,7 +269,7 @@ class Search:
             self._options, self._gap_share / 2, self._slice_s(_FIRST_LOOK if near is None else _LOOK)
         )
         if outcome.found:
-            self._try(tuple(round(n) for n in program.solution.counts))
+            self._try(self._counts(program.solution))
 
     def _try(self, counts: tuple[int, ...]) -> None:
         """The best routing with some counts; cuts that tell the relaxation about it."""
