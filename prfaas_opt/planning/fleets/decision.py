@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from prfaas_opt import units
 from prfaas_opt.errors import CertificationError, Problem
 from prfaas_opt.planning.fleets.bins import Bins, around, edges_of
 from prfaas_opt.planning.fleets.envelope import Envelope
@@ -36,7 +37,7 @@ _NEGLIGIBLE = 1e-6
 _SMALL_SHARE = 1e-3
 """A share of a band below this is left out where that costs no more than rounding to whole tokens may."""
 _UNSERVED = 1e-5
-"""Part of the demand that a sized fleet may fall short of through such roundings."""
+"""Part of the demand that a sized fleet may fall short of, and of its cost that may be added, by such roundings."""
 
 Shares = tuple[tuple[int, float], ...]
 """Ways and the share of requests each takes."""
@@ -113,6 +114,14 @@ class Loads:
         ]
         return min(limits, default=0.0)
 
+    def usd_per_hour(self, scale: float) -> float:
+        """What the decision costs at a scale: its GPUs, the rates of its links, and what they carry."""
+        network, decision = self._network, self._decision
+        cost = sum(gpus * each.usd_per_hour for gpus, each in zip(decision.gpus, network.gpus, strict=True))
+        for pipe, rate, sent in zip(network.pipes, decision.bytes_per_s, self.bytes_per_s, strict=True):
+            cost += rate * pipe.usd_per_byte_per_s_hour + scale * sent * pipe.usd_per_byte * units.HOUR_S
+        return cost
+
 
 def decide(network: Network, terms: Terms, found: Found, options: SolverOptions) -> tuple[Decision, float]:
     """The decision of a search in few bands, and the scale it reached while single lengths could be shared.
@@ -137,9 +146,7 @@ class _Decider:
         best = best or self._found.solution
         self._certify(best)
         shared = self._with_fewest_bands(best)
-        scale = Loads(self._network, shared).scale
-        least = 1.0 - _UNSERVED if self._sized else scale * (1 - _WORTH_A_WHOLE_TOKEN)
-        return self._tidied(shared, least), self._found.solution.scale
+        return self._tidied(shared), self._found.solution.scale
 
     def _certify(self, best: Solution) -> None:
         """Recomputes from the equations that a point serves its scale; a sized fleet may have room for more.
@@ -174,10 +181,19 @@ class _Decider:
         """About the same on bins between these borders, or with a few more; None where that costs too much."""
         for more, loss in itertools.product(_FEW_BINS, _WORTH_FEWER_BANDS):
             edges = [edges_of(self._network, s, more, breaks=False) | each for s, each in enumerate(borders)]
-            program = BinnedProgram(self._network, Bins(self._network, edges), _loosened(terms, loss))
+            program = BinnedProgram(self._network, Bins(self._network, edges), self._loosened(terms, loss))
             if program.solve(self._options).found:
                 return program.solution
         return None
+
+    def _loosened(self, terms: Terms, loss: float) -> Terms:
+        sent, budget = terms.most_egress, terms.budget_usd_per_hour
+        return dataclasses.replace(
+            terms,
+            least_scale=terms.least_scale * (1 - min(loss, _UNSERVED / 2)),
+            most_egress=None if sent is None else sent * (1 + loss),
+            budget_usd_per_hour=budget * (1 + loss) if budget is not None and self._sized else budget,
+        )
 
     def _refined(self, terms: Terms) -> tuple[Solution | None, list[set[float]]]:
         """The optimum on bins of whole tokens, cut at the borders of its own prices, and these."""
@@ -244,16 +260,29 @@ class _Decider:
         )
         return dataclasses.replace(decision, bytes_per_s=rates)
 
-    def _tidied(self, decision: Decision, least_scale: float) -> Decision:
-        """Without shares and bands of one token that only balance the rest, as far as a scale is kept without them."""
+    def _tidied(self, decision: Decision) -> Decision:
+        """Without shares and bands of one token that only balance the rest, as far as that costs next to nothing."""
+        loads = Loads(self._network, decision)
+        least_scale = 1.0 - _UNSERVED if self._sized else loads.scale * (1 - _WORTH_A_WHOLE_TOKEN)
+        most_usd = self._terms.budget_usd_per_hour or loads.usd_per_hour(1.0) * (1 + _UNSERVED)
         for s, bands in enumerate(decision.bands):
             for band in bands:
                 candidates = [self._with_shares(decision, s, band, shares) for shares in self._simpler(s, band, bands)]
-                if candidates:
-                    best = max(candidates, key=lambda each: Loads(self._network, each).scale)
-                    if Loads(self._network, best).scale >= least_scale:
+                tried = [(Loads(self._network, each), each) for each in candidates]
+                good = [(loads, each) for loads, each in tried if self._usd(loads) <= most_usd]
+                if good:
+                    loads, best = max(good, key=lambda each: each[0].scale)
+                    if loads.scale >= least_scale:
                         decision = best
         return decision
+
+    def _usd(self, loads: Loads) -> float:
+        """What a decision costs; nothing where neither costs nor a budget matter."""
+        if self._sized:
+            return loads.usd_per_hour(1.0)
+        if self._terms.budget_usd_per_hour is None:
+            return 0.0
+        return loads.usd_per_hour(min(loads.scale, self._found.solution.scale))
 
     def _simpler(self, s: int, band: Band, bands: tuple[Band, ...]) -> list[Shares]:
         """Shares that could take the place of a band's: its neighbours', or its own without the smallest."""
@@ -281,16 +310,6 @@ class _Decider:
                     rows.append(Band(start, high, own))
         bands = (*decision.bands[:s], tuple(rows), *decision.bands[s + 1 :])
         return self._sized_links(dataclasses.replace(decision, bands=bands))
-
-
-def _loosened(terms: Terms, loss: float) -> Terms:
-    sent, budget = terms.most_egress, terms.budget_usd_per_hour
-    return dataclasses.replace(
-        terms,
-        least_scale=terms.least_scale * (1 - min(loss, _UNSERVED / 2)),
-        most_egress=None if sent is None else sent * (1 + loss),
-        budget_usd_per_hour=None if budget is None else budget * (1 + loss),
-    )
 
 
 def _normalized(shares: dict[int, float]) -> Shares:

@@ -18,7 +18,6 @@ from prfaas_opt.fleet_results import (
     WayShare,
 )
 from prfaas_opt.latency.ttft import LatencyBand, Ttft
-from prfaas_opt.planning.fleets.solve import usd_per_hour
 from prfaas_opt.results import PoolProvenance
 from prfaas_opt.results import Ttft as TtftResult
 
@@ -246,7 +245,7 @@ class _Description:
         prices = [holding.usd_per_gpu_hour for site in fleet.sites for holding in site.holdings]
         if any(price is None for price in prices):
             return None
-        usd = usd_per_hour(self._network, self._decision, self._loads, self._solved.scale)
+        usd = self._loads.usd_per_hour(self._solved.scale)
         return FleetCost(usd, total_rps * units.HOUR_S / usd if usd > 0 else None)
 
     def _provenance(self) -> dict[str, PoolProvenance]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from prfaas_opt import units
 from prfaas_opt.planning.fleets.bins import Bins, edges_of
 from prfaas_opt.planning.fleets.decision import Loads, decide
 from prfaas_opt.planning.fleets.program import BinnedProgram, Terms
@@ -138,15 +137,7 @@ def _solved(
         scale=scale,
         shared_scale=shared_scale,
         bound=found.bound,
-        usd_per_hour=usd_per_hour(network, decision, loads, scale),
+        usd_per_hour=loads.usd_per_hour(scale),
         found=found,
         goal=terms.goal,
     )
-
-
-def usd_per_hour(network: Network, decision: Decision, loads: Loads, scale: float) -> float:
-    """What a decision costs: its GPUs, the rates of its links, and what they carry at a scale."""
-    cost = sum(gpus * each.usd_per_hour for gpus, each in zip(decision.gpus, network.gpus, strict=True))
-    for pipe, rate, sent in zip(network.pipes, decision.bytes_per_s, loads.bytes_per_s, strict=True):
-        cost += rate * pipe.usd_per_byte_per_s_hour + scale * sent * pipe.usd_per_byte * units.HOUR_S
-    return cost
