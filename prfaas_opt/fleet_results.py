@@ -59,7 +59,7 @@ class Group(Struct, frozen=True):
     role: Literal["prefill", "decode"]
     instances: Annotated[int, Meta(ge=0)]
     gpus_per_instance: Annotated[int, Meta(ge=1)]
-    utilization: Annotated[float | None, Meta(ge=0, description="share of full capacity in use; null without any")]
+    utilization: Annotated[Used | None, Meta(description="null without instances")]
     instance_rps: Annotated[
         float | None, Meta(description="shadow price: req/s that one more instance is worth, counts fixed")
     ]
