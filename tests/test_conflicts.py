@@ -92,6 +92,11 @@ def infeasible_size(fleet: Fleet) -> dict[Limit, Problem]:
     return _conflict(lambda: fleet_api.size(fleet, options=OPTIONS))
 
 
+def infeasible_plan(fleet: Fleet) -> dict[Limit, Problem]:
+    """What planning says is in conflict."""
+    return _conflict(lambda: fleet_api.plan_fleet(fleet, OPTIONS))
+
+
 _WORDS = (
     ("gpus", r"at most [\d,]+ (?P<hardware>\S+) GPUs in (?P<place>\S+)"),
     ("link", r"at most \S+ [KMGT]?bps from (?P<source>\S+) to (?P<destination>\S+)"),
@@ -222,7 +227,7 @@ def stated(limit: Limit, problem: Problem, fleet: Fleet) -> tuple[Change, Change
     return CHANGES[limit[0]](limit, number), CHANGES[limit[0]](limit, {"slo": 1.01, "demand": 1.03}[limit[0]] * number)
 
 
-SEEDS = (1, 3, 11, 12, 13, 14, 16, 17, 18, 19, 23)
+SEEDS = (1, 3, 7, 11, 12, 13, 14, 16, 17, 18, 19, 20, 23)
 """Of the first two dozens those that are told soon."""
 
 SIZED: dict[str, tuple[Fleet, dict[Limit, str]]] = {
@@ -280,6 +285,38 @@ SIZED: dict[str, tuple[Fleet, dict[Limit, str]]] = {
 }
 
 
+# The same fleets cannot be planned at all: no rate is served.
+PLANNED: dict[str, tuple[Fleet, dict[Limit, str]]] = {
+    "models that share too few GPUs": (
+        fleet(stream("a"), stream("b", OTHER), near=12, gbps=None, given=True),
+        {("gpus", "L", "near"): "allow 16 L GPUs in near"},
+    ),
+    "models that share too few GPUs in two places": (
+        fleet(stream("a"), stream("b", OTHER), far=2, near=8, given=True),
+        {("gpus", "R", "far"): "allow 4 R GPUs in far", ("gpus", "L", "near"): "allow 12 L GPUs in near"},
+    ),
+    "three models": (
+        fleet(
+            stream("a"),
+            stream("b", OTHER),
+            stream("c", dataclasses.replace(MODEL, name="third")),
+            far=4,
+            near=12,
+            given=True,
+        ),
+        {("gpus", "R", "far"): "allow 6 R GPUs in far", ("gpus", "L", "near"): "allow 16 L GPUs in near"},
+    ),
+    "a stream without a way": (
+        fleet(stream("a", destination="near"), stream("b", destination="isle"), isle=4, given=True),
+        {("gpus", "L", "isle"): "allow 8 L GPUs in isle"},
+    ),
+    "one instance and no link": (
+        fleet(stream(), near=4, gbps=None, given=True),
+        {("gpus", "L", "near"): "allow 8 L GPUs in near"},
+    ),
+}
+
+
 def place(limit: Limit, fleet: Fleet) -> str:
     """Where a limit stands in a scenario."""
     kind, *names = limit
@@ -323,6 +360,15 @@ def test_known_conflicts_of_sizing(name: str) -> None:
     assert all(problem.message.endswith(f" serving {asked.demand_rps:g} req/s") for problem in found.values())
     assert all(problem.where == place(limit, asked) for limit, problem in found.items())
     check_conflict(asked, found)
+
+
+@pytest.mark.parametrize("name", PLANNED)
+def test_known_conflicts_of_planning(name: str) -> None:
+    asked, known = PLANNED[name]
+    found = infeasible_plan(asked)
+    assert {limit: problem.fix for limit, problem in found.items()} == known
+    assert all(problem.message.endswith(" serving any traffic") for problem in found.values())
+    check_conflict(times(asked, 1e-3), found)
 
 
 def test_of_two_conflicts_side_by_side_one_is_told_and_no_change_that_would_leave_the_other() -> None:

@@ -15,6 +15,7 @@ from prfaas_opt.errors import InfeasibleError, InputError
 from prfaas_opt.fleet import Fleet, Limits, fleet_of
 from prfaas_opt.fleet_results import FleetPlan, Sizing
 from prfaas_opt.io.scenario_file import load_scenario
+from prfaas_opt.planning.options import SolverOptions
 from prfaas_opt.results import Plan
 from tests.fleets import case_study_fleet, random_fleet
 from tests.scenarios import random_scenario
@@ -507,3 +508,14 @@ def test_progress_comes_closer_and_is_told_to_who_asks() -> None:
     assert told[-1] <= GAP
     assert plan.status == "optimal"
     assert all(after <= before for before, after in itertools.pairwise(told))
+
+
+def test_a_wide_gap_is_taken_at_its_word() -> None:
+    fleet = priced(random_fleet(np.random.default_rng(5), sized=True))
+    wide = fleet_api.size(fleet, options=SolverOptions(mip_gap_share=0.2))
+    narrow = fleet_api.size(fleet, options=SolverOptions(mip_gap_share=1e-5))
+    assert (wide.mip_gap_share, narrow.mip_gap_share) == (0.2, 1e-5)
+    assert wide.gap_share <= 0.2
+    assert narrow.gap_share <= 1e-5
+    assert narrow.usd_per_hour <= wide.usd_per_hour * (1 + 1e-5)
+    assert (wide.bound_usd_per_hour or 0.0) <= narrow.usd_per_hour * (1 + 1e-9)

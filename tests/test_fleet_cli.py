@@ -305,6 +305,15 @@ def test_a_demand_that_no_fleet_serves(sized: str) -> None:
     assert run("size", sized, "--demand", rate).exit_code == 0
 
 
+def test_a_budget_that_serves_nothing(sized: str) -> None:
+    (problem,) = errors(3, "size", sized, "--budget", "1")
+    assert problem["code"] == "conflict"
+    assert "1.00 USD an hour" in problem["message"]
+    (usd,) = re.findall(r"allow ([\d.]+) USD an hour", problem["fix"])
+    assert run("size", sized, "--budget", usd).exit_code == 0
+    errors(3, "size", sized, "--budget", str(0.97 * float(usd)))
+
+
 def test_an_slo_that_no_batch_meets(fleet: str) -> None:
     (problem,) = errors(3, "plan", fleet, "--set", "slo.tokens_per_s=41")
     assert (problem["code"], problem["where"]) == ("slo", "--set slo.tokens_per_s")
