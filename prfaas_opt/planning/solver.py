@@ -75,8 +75,11 @@ def run(
         arguments["mip_rel_gap"] = gap_share
         if time_limit_s is not None:
             arguments["time_limit"] = max(time_limit_s, 0.01)
-    # HiGHS may lose its way in what presolve made of a nearly infeasible program; unpresolved it finds it.
-    attempts = [arguments, arguments | {"presolve": "off"}] if options.solver == "HIGHS" else [arguments]
+    # HiGHS may lose its way in what presolve made of a nearly infeasible program; unpresolved, or by the primal
+    # simplex method, it finds it.
+    attempts = [arguments]
+    if options.solver == "HIGHS":
+        attempts += [arguments | {"presolve": "off"}, arguments | {"simplex_strategy": _PRIMAL}]
     for attempt in attempts:
         try:
             with _silent_stdout(), warnings.catch_warnings():
@@ -86,7 +89,7 @@ def run(
         except (cp.error.SolverError, ValueError) as error:
             failure = str(error).splitlines()[0]
     else:
-        message = f"{options.solver} failed: {failure[:200]}"
+        message = f"{options.solver} failed: {failure.partition(': Solution(')[0]}"
         raise SolverError(Problem("solver-failed", "--solver", message, "try another solver, or none"))
     maximizes = isinstance(problem.objective, cp.Maximize)
     worst = -math.inf if maximizes else math.inf
@@ -103,6 +106,8 @@ def run(
     raise SolverError(Problem("solver-limit", "--solver", message, "allow it more time, or a wider gap"))
 
 
+_PRIMAL = 4
+"""HiGHS's number of the primal simplex method."""
 _LISTENING_S = 0.2
 _left_running: list[threading.Thread] = []
 

@@ -30,6 +30,8 @@ _ANY_RATE = 1e-6
 _AMPLE_INSTANCES = 10_000
 _AMPLE_TIMES, _AMPLE_BYTES_PER_S = 100.0, 1e3 * units.GBPS
 _BINS = 24
+_TRY_S = 5.0
+"""Seconds for each try."""
 _ANY_GAP, _FINE_GAP = 0.9, 1e-4
 _STEPS = 7
 """Halvings in the search for the largest demand or token rate that can be served."""
@@ -71,7 +73,8 @@ def explain(
 
 class _Conflict:
     def __init__(self, fleet: Fleet, options: SolverOptions, any_rate: bool, budget: float | None) -> None:
-        self._options = dataclasses.replace(options, bins=_BINS)
+        limit_s = _TRY_S if options.solver == "HIGHS" else None
+        self._options = dataclasses.replace(options, bins=_BINS, time_limit_s=limit_s)
         self._any_rate, self._budget = any_rate, budget
         self._fleet = _at_any_rate(fleet) if any_rate else fleet
 
@@ -96,7 +99,8 @@ class _Conflict:
         kept, fleet = list(limits), self._fleet
         for limit in limits:
             without = limit.drop(fleet)
-            if not self._feasible(without):
+            # In doubt a limit stays: the set then conflicts all the same, and may be larger than it must.
+            if not self._feasible(without, in_doubt=True):
                 fleet = without
                 kept.remove(limit)
         return [] if not self._feasible_without(kept, fleet) else kept
@@ -104,9 +108,10 @@ class _Conflict:
     def _feasible_without(self, limits: Sequence[_Limit], fleet: Fleet) -> bool:
         for limit in limits:
             fleet = limit.drop(fleet)
-        return self._feasible(fleet)
+        return self._feasible(fleet, in_doubt=True)
 
-    def _feasible(self, fleet: Fleet) -> bool:
+    def _feasible(self, fleet: Fleet, in_doubt: bool = False) -> bool:
+        """Whether something serves the demands; ``in_doubt`` where that is not found out in time."""
         if not fleet.streams:
             return True
         try:
@@ -116,7 +121,7 @@ class _Conflict:
         try:
             solved = least_cost(network, self._options, _ANY_GAP if self._budget is None else _FINE_GAP)
         except SolverError:
-            return False
+            return in_doubt
         return solved is not None and (self._budget is None or solved.usd_per_hour <= self._budget)
 
     def _limits(self) -> list[_Limit]:

@@ -144,12 +144,20 @@ class _Description:
             kind=kind,
             threshold_tokens=threshold,
             offload_share=min(remote / total, 1.0) if total else 0.0,
-            bands=tuple(self._band(s, band) for band in bands),
+            bands=self._bands(s, bands),
             ttft_s=self._ttft(s, bands),
         )
 
-    def _band(self, s: int, band: Band) -> FleetBand:
+    def _bands(self, s: int, bands: tuple[Band, ...]) -> tuple[FleetBand, ...]:
+        """Bands without holes: lengths that no request of a table has go with the next longer band."""
         lengths = self._network.streams[s].lengths
+        firsts = [math.ceil(lengths.low), *(int(band.high) + 1 for band in bands[:-1])]
+        lasts = [*(int(band.high) for band in bands[:-1]), lengths.last_threshold]
+        return tuple(
+            FleetBand(first, last, self._ways(band)) for first, last, band in zip(firsts, lasts, bands, strict=True)
+        )
+
+    def _ways(self, band: Band) -> tuple[WayShare, ...]:
         shares = []
         for i, share in sorted(band.shares, key=lambda each: -each[1]):
             way = self._network.ways[i]
@@ -163,8 +171,7 @@ class _Description:
                     share=min(share, 1.0),
                 )
             )
-        first = max(int(band.low) + 1, math.ceil(lengths.low))
-        return FleetBand(first, int(min(band.high, lengths.last_threshold)), tuple(shares))
+        return tuple(shares)
 
     def _ttft(self, s: int, bands: tuple[Band, ...]) -> TtftResult:
         latencies = [

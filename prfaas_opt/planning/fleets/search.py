@@ -129,7 +129,7 @@ class Search:
         self._borders: list[set[float]] = [set() for _ in network.streams]
         self._cuts: list[Cut] = []
         self._best: tuple[Solution, BinnedProgram] | None = None
-        self._bound = -self._worst
+        self._bound = network.scale_limit if terms.goal == "scale" else 0.0
         self._tried: set[tuple[int, ...]] = set()
         self._looked_near: set[tuple[int, ...]] = set()
 
