@@ -155,7 +155,8 @@ class _Decider:
             CertificationError: it does not, by more than the solver's tolerances.
         """
         scale = Loads(self._network, self._decision(best)).scale
-        if scale < best.scale * (1 - _AGREEMENT):
+        may_have_room = self._sized or self._terms.budget_usd_per_hour is not None
+        if scale < best.scale * (1 - _AGREEMENT) or (scale > best.scale * (1 + _AGREEMENT) and not may_have_room):
             message = f"the solver claims a scale of {best.scale!r}, the equations give {scale!r}"
             raise CertificationError(Problem("certification", "", message, "please report this with the scenario"))
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _COARSE_BINS = 8
 _CARRIES_NOTHING = 1e-6
+_FAR_BELOW = 0.99
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,11 @@ def most_scale(
         if not factor > _CARRIES_NOTHING:
             return None
         network = scaled(network, factor)
-    return _solved(network, terms, options, gap_share, on_progress)
+    solved = _solved(network, terms, options, gap_share, on_progress)
+    if solved is not None and solved.bound >= terms.most_scale * _FAR_BELOW:
+        # Few bins saw less than half of it: the bound may be that of the unit, so take a larger one.
+        return _solved(scaled(network, terms.most_scale), terms, options, gap_share, on_progress)
+    return solved
 
 
 def least_cost(
