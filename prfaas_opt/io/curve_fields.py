@@ -1,19 +1,30 @@
-"""The forms in which a profile states prefill latency, KVCache size and decode step."""
+"""The forms in which a profile states prefill latency and KVCache size."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
 
 from prfaas_opt import units
 from prfaas_opt.io.scalars import COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, POSITIVE, TOKENS, Choice, Number, Text
-from prfaas_opt.io.spec import INVALID, Context, Field, ListOf, OneOrMore, Record, Tagged, Variants, same_length, wrong
+from prfaas_opt.io.spec import (
+    INVALID,
+    Context,
+    Field,
+    Kind,
+    ListOf,
+    Record,
+    Tagged,
+    Variants,
+    same_length,
+    wrong,
+)
 from prfaas_opt.profiles.attention import families
-from prfaas_opt.profiles.curve import INTERPOLATIONS, Piece, piecewise_curve, table_curve
-from prfaas_opt.profiles.decode import DecodeProfile
+from prfaas_opt.profiles.curve import INTERPOLATIONS, Curve, Piece, piecewise_curve, table_curve
 from prfaas_opt.profiles.kv_cache import KvLayout, LayerGroup
 
 if TYPE_CHECKING:
@@ -29,6 +40,7 @@ _PLAUSIBLE = {
     "latency": (1e-7, 1e7, "s", "0.1 us to 10 million s"),
     "size": (1.0, 1e15, "bytes", "1 byte to 1 PB"),
     "decode step": (1e-7, 1e5, "s", "0.1 us to 100,000 s"),
+    "memory": (1e6, 1e15, "bytes", "1 MB to 1 PB"),
 }
 
 
@@ -88,6 +100,14 @@ class Points:
 
 
 @dataclass(frozen=True)
+class WithOccupancy:
+    """Latency, and beside it the time that a prompt takes an instance."""
+
+    latency: Curve
+    occupancy: Curve
+
+
+@dataclass(frozen=True)
 class FromKvThroughput:
     """Latency that follows from the KVCache size and these rates, bytes/s (equation 1)."""
 
@@ -103,7 +123,7 @@ class Scaled:
 
 
 def check_plausible(
-    context: Context, path: FieldPath, quantity: Quantity | Literal["decode step"], value: float
+    context: Context, path: FieldPath, quantity: Quantity | Literal["decode step", "memory"], value: float
 ) -> bool:
     """Notes a value that no machine could have, most likely a slip of its unit."""
     least, most, unit, expected = _PLAUSIBLE[quantity]
@@ -131,21 +151,34 @@ _LENGTHS = Field(ListOf(TOKENS, least=2, ascending=True), "prompt lengths, ascen
 _EXTRAPOLATE = Field(TOKENS, "continue the last segment's law to this length, tokens, shown as assumed", None)
 
 
-def _table(column: str, factor: float, doc: str, interpolation: str, build: Build) -> Record:
-    """Lengths, a column of values in one unit, and how they are joined; ``build`` gets them as ``points``."""
+def _table(
+    column: str,
+    factor: float,
+    doc: str,
+    interpolation: str,
+    build: Build,
+    beside: Mapping[str, str] = MappingProxyType({}),
+) -> Record:
+    """Lengths, a column of values in one unit, and how they are joined; ``build`` gets them as ``points``.
+
+    ``beside``: columns that may be given besides, with what they mean; ``build`` gets them by their names.
+    """
 
     def with_points(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
-        lengths, points = values["lengths_tokens"], values[column]
-        if not same_length(context, path, [("lengths_tokens", lengths), (column, points)]):
+        columns = {name: values[name] for name in (column, *beside) if values[name] is not None}
+        lengths = values["lengths_tokens"]
+        if not same_length(context, path, [("lengths_tokens", lengths), *columns.items()]):
             return INVALID
         how, end = values["interpolation"], values["extrapolate_to_tokens"]
-        return build(context, path, {"points": Points(column, lengths, points, how, end)})
+        points = {name: Points(name, lengths, each, how, end) for name, each in columns.items()}
+        return build(context, path, {"points": points.pop(column), **points})
 
     numbers = ListOf(Number("a positive number", above=0, factor=factor))
     return Record(
         {
             "lengths_tokens": _LENGTHS,
             column: Field(numbers, doc),
+            **{name: Field(numbers, meaning, None) for name, meaning in beside.items()},
             "interpolation": Field(Choice(tuple(INTERPOLATIONS)), "how points are joined", interpolation),
             "extrapolate_to_tokens": _EXTRAPOLATE,
         },
@@ -153,8 +186,36 @@ def _table(column: str, factor: float, doc: str, interpolation: str, build: Buil
     )
 
 
-def _latency(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
-    return values["points"].curve(context, path, "latency")
+def _with_occupancy(
+    context: Context, path: FieldPath, latency: Curve, occupancy: Curve, at: Iterable[tuple[FieldPath, float]]
+) -> Any:
+    """Both curves, unless a prompt takes an instance longer than it waits at one of some places and lengths."""
+    for where, length in at:
+        if occupancy(length) > latency(length) * (1 + 1e-9):
+            message = (
+                f"a prompt of {length:,.0f} tokens takes an instance {occupancy(length):.4g} s, expected at most its "
+                f"latency, {latency(length):.4g} s"
+            )
+            fix = "check both; a prompt that has the instance for itself takes it for its latency"
+            return context.add((*path, *where), "implausible", message, fix)
+    return WithOccupancy(latency, occupancy)
+
+
+def _latency(occupancy_column: str) -> Build:
+    """Builds the latency of a table, with the occupancy where it has such a column."""
+
+    def build(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
+        latency = values["points"].curve(context, path, "latency")
+        if occupancy_column not in values:
+            return latency
+        points: Points = values[occupancy_column]
+        occupancy = points.curve(context, path, "latency")
+        if latency is INVALID or occupancy is INVALID:
+            return INVALID
+        at: list[tuple[FieldPath, float]] = [((occupancy_column, i), float(x)) for i, x in enumerate(points.lengths)]
+        return _with_occupancy(context, path, latency, occupancy, [*at, (("extrapolate_to_tokens",), latency.upper)])
+
+    return build
 
 
 def _size(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
@@ -175,44 +236,79 @@ def _quadratic(context: Context, path: FieldPath, values: dict[str, Any]) -> Any
     low, high = values["range_tokens"]
     if not check_extrapolation(context, path, values["extrapolate_to_tokens"], high):
         return INVALID
-    coefficients = values["quadratic"]
+    latency = _formula(context, path, values, "quadratic")
+    if values["occupancy_quadratic"] is None:
+        return latency
+    occupancy = _formula(context, path, values, "occupancy_quadratic")
+    if latency is INVALID or occupancy is INVALID:
+        return INVALID
+    b, c = (values["quadratic"][x] - values["occupancy_quadratic"][x] for x in ("b_s_per_token", "c_s_per_token2"))
+    lowest = -b / (2 * c) if c else low
+    at: list[tuple[FieldPath, float]] = [
+        (("occupancy_quadratic",), x) for x in (low, lowest, latency.upper) if low <= x <= latency.upper
+    ]
+    return _with_occupancy(context, path, latency, occupancy, at)
+
+
+def _formula(context: Context, path: FieldPath, values: dict[str, Any], name: str) -> Any:
+    coefficients, (low, high) = values[name], values["range_tokens"]
     if not any(coefficients.values()):
         message = "all coefficients are zero, expected a positive latency"
-        return context.add((*path, "quadratic"), "out-of-range", message, "fill in what was fitted")
-    terms = tuple((coefficients[name], power) for name, power in _COEFFICIENTS.items())
+        return context.add((*path, name), "out-of-range", message, "fill in what was fitted")
+    terms = tuple((coefficients[term], power) for term, power in _COEFFICIENTS.items())
     piece = Piece(float(low), float(high), terms)
     curve = piecewise_curve((piece,), "latency", values["extrapolate_to_tokens"])
     ends = (float(low), curve.upper)
-    good = all(check_plausible(context, (*path, "quadratic"), "latency", curve(end)) for end in ends)
+    good = all(check_plausible(context, (*path, name), "latency", curve(end)) for end in ends)
     return curve if good else INVALID
 
 
-class _Range:
-    """Two lengths, the shorter first."""
+@dataclass(frozen=True)
+class Range:
+    """The ends of a range, the smaller first."""
 
-    expected = "two lengths in tokens, the shorter first, as [128, 131072]"
+    item: Kind
+    expected: str
+    both: str
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
         """The pair."""
         if not isinstance(value, list) or len(value) != 2:
-            return wrong(self, context, value, path, "write both lengths: [shortest, longest]")
-        lengths = ListOf(TOKENS).read(context, value, path)
-        if lengths is INVALID or lengths[0] < lengths[1]:
-            return lengths
-        message = f"found [{lengths[0]}, {lengths[1]}], expected {self.expected}"
-        return context.add(path, "not-ascending", message, f"write [{min(lengths)}, {max(lengths)}]")
+            return wrong(self, context, value, path, f"write both {self.both}")
+        ends = ListOf(self.item).read(context, value, path)
+        if ends is INVALID or ends[0] < ends[1]:
+            return ends
+        message = f"found [{ends[0]}, {ends[1]}], expected {self.expected}"
+        return context.add(path, "not-ascending", message, f"write [{min(ends)}, {max(ends)}]")
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of the field."""
-        return {"type": "array", "items": TOKENS.schema(), "minItems": 2, "maxItems": 2}
+        return {"type": "array", "items": self.item.schema(), "minItems": 2, "maxItems": 2}
 
 
+LENGTH_RANGE = Range(
+    TOKENS, "two lengths in tokens, the shorter first, as [128, 131072]", "lengths: [shortest, longest]"
+)
 _COEFFICIENTS = {"a_s": 0.0, "b_s_per_token": 1.0, "c_s_per_token2": 2.0}
+_QUADRATIC = Record(
+    {
+        "a_s": Field(NOT_NEGATIVE, "constant, s"),
+        "b_s_per_token": Field(NOT_NEGATIVE, "linear coefficient, s/token"),
+        "c_s_per_token2": Field(NOT_NEGATIVE, "quadratic coefficient, s/token^2"),
+    }
+)
 
 PREFILL = Variants(
     {
         **{
-            f"latency_{unit}": _table(f"latency_{unit}", factor, "prefill latency at each length", "log-log", _latency)
+            f"latency_{unit}": _table(
+                f"latency_{unit}",
+                factor,
+                "prefill latency at each length",
+                "log-log",
+                _latency(f"occupancy_{unit}"),
+                {f"occupancy_{unit}": "time a prompt takes an instance at each length; default: its latency"},
+            )
             for unit, factor in units.TIME_SUFFIXES.items()
         },
         "kv_throughput_gbps": _table(
@@ -224,17 +320,11 @@ PREFILL = Variants(
         ),
         "quadratic": Record(
             {
-                "quadratic": Field(
-                    Record(
-                        {
-                            "a_s": Field(NOT_NEGATIVE, "constant, s"),
-                            "b_s_per_token": Field(NOT_NEGATIVE, "linear coefficient, s/token"),
-                            "c_s_per_token2": Field(NOT_NEGATIVE, "quadratic coefficient, s/token^2"),
-                        }
-                    ),
-                    "latency = a + b*l + c*l^2",
+                "quadratic": Field(_QUADRATIC, "latency = a + b*l + c*l^2"),
+                "occupancy_quadratic": Field(
+                    _QUADRATIC, "time a prompt takes an instance, by such a formula; default: its latency", None
                 ),
-                "range_tokens": Field(_Range(), "lengths the formula holds for: [shortest, longest]"),
+                "range_tokens": Field(LENGTH_RANGE, "lengths the formula holds for: [shortest, longest]"),
                 "extrapolate_to_tokens": _EXTRAPOLATE,
             },
             _quadratic,
@@ -300,34 +390,5 @@ KV_CACHE = Variants(
             },
             _layers,
         ),
-    }
-)
-
-
-def _decode(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
-    column = next(name for name in ("step_s", "step_ms") if name in values)
-    batches, steps = values["batch"], values[column]
-    if not same_length(context, path, [("batch", batches), (column, steps)]):
-        return INVALID
-    good = all(check_plausible(context, (*path, column), "decode step", step) for step in steps)
-    return DecodeProfile(batches, steps) if good else INVALID
-
-
-DECODE = Variants(
-    {
-        f"step_{suffix}": Record(
-            {
-                "batch": Field(
-                    OneOrMore(ListOf(COUNT, ascending=True)),
-                    "requests decoded together: one number, or an ascending list",
-                ),
-                f"step_{suffix}": Field(
-                    OneOrMore(ListOf(Number("a positive number", above=0, factor=units.TIME_SUFFIXES[suffix]))),
-                    "time of one decode step at each batch",
-                ),
-            },
-            _decode,
-        )
-        for suffix in ("s", "ms")
     }
 )

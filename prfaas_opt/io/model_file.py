@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.errors import InputError
 from prfaas_opt.io.curve_fields import (
-    DECODE,
     KV_CACHE,
     PREFILL,
     STEEPEST,
     FromKvThroughput,
     Points,
     Scaled,
+    WithOccupancy,
     check_plausible,
 )
+from prfaas_opt.io.decode_fields import DECODE, MEMORY
 from prfaas_opt.io.scalars import COUNT, Text
 from prfaas_opt.io.spec import INVALID, Context, Field, ListOf, Record, read_whole, suggestion, wrong
 from prfaas_opt.io.wording import did_you_mean
@@ -59,13 +61,16 @@ PROFILE = Record(
         "engine": Field(Text(), "serving engine and version", ""),
         "prefill": Field(PREFILL, "prefill latency by prompt length"),
         "kv_cache": Field(KV_CACHE, "KVCache size by prompt length; default: the model's", None),
-        "decode": Field(DECODE, "decode step time by batch", None),
+        "decode": Field(DECODE, "decode step time by batch, and by context", None),
+        "memory": Field(MEMORY, "memory of an instance; default: it bounds no batch", None),
         "provenance": Field(
             Record(
                 {
                     "prefill": Field(_SOURCE, "where the latency comes from"),
                     "kv_cache": Field(_SOURCE, "where the profile's own KVCache size comes from", None),
                     "decode": Field(_SOURCE, "where the decode step comes from", None),
+                    "occupancy": Field(_SOURCE, "where the time that a prompt takes an instance comes from", None),
+                    "memory": Field(_SOURCE, "where the sizes of memory and weights come from", None),
                 },
                 keep_invalid=True,
             ),
@@ -162,11 +167,14 @@ class _Assembly:
         provenance = profile["provenance"]
         if provenance is INVALID:
             return
-        for figure in ("kv_cache", "decode"):
+        stated = {figure: profile[figure] is not None for figure in ("kv_cache", "decode", "memory")}
+        if profile["prefill"] is not INVALID:
+            stated["occupancy"] = isinstance(profile["prefill"], WithOccupancy)
+        for figure, is_stated in stated.items():
             where = (*here, "provenance", figure)
-            if profile[figure] is None and provenance[figure]:
+            if not is_stated and provenance[figure]:
                 self._unused(where, f"the profile has no {figure} of its own")
-            elif profile[figure] is not None and provenance[figure] is None:
+            elif is_stated and provenance[figure] is None:
                 self._missing_source(where)
 
     def _missing_source(self, path: FieldPath) -> None:
@@ -189,6 +197,8 @@ class _Assembly:
         prefill, here = profile["prefill"], (*self._here(index), "prefill")
         if isinstance(prefill, Curve):
             return prefill
+        if isinstance(prefill, WithOccupancy):
+            return prefill.latency
         if isinstance(prefill, FromKvThroughput) and index in self._sizes:
             return self._from_throughput(prefill.rates, self._sizes[index], here)
         if isinstance(prefill, Scaled) and profile["hardware"] is not INVALID:
@@ -266,6 +276,7 @@ class _Assembly:
         return curve if good else None
 
     def _profile(self, index: int, profile: dict[str, Any]) -> Profile:
+        prefill = profile["prefill"]
         provenance = {key: source for key, source in profile["provenance"].items() if source is not None}
         if profile["kv_cache"] is None:
             provenance["kv_cache"] = self._values["kv_cache_provenance"]
@@ -277,6 +288,8 @@ class _Assembly:
             self._sizes[index],
             profile["decode"],
             provenance,
+            profile["memory"],
+            prefill.occupancy if isinstance(prefill, WithOccupancy) else None,
         )
 
     def _warnings(self, profile: Profile) -> list[str]:
@@ -290,6 +303,8 @@ class _Assembly:
                 f"{what}: prefill latency falls from {falls[0]:,.0f} to {falls[1]:,.0f} tokens; longer prompts are "
                 "rarely faster, so check these points"
             )
-        if decode and any(b < a for a, b in zip(decode.steps_s, decode.steps_s[1:], strict=False)):
-            warnings.append(f"{what}: the decode step gets faster as the batch grows; check its points")
+        columns = (decode.columns_s or (decode.steps_s,)) if decode else ()
+        for grows, lines in (("batch", columns), ("context", tuple(zip(*columns, strict=True)))):
+            if any(b < a for steps in lines for a, b in itertools.pairwise(steps)):
+                warnings.append(f"{what}: the decode step gets faster as the {grows} grows; check its points")
         return warnings

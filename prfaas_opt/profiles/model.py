@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.decode import DecodeProfile
+    from prfaas_opt.profiles.memory import InstanceMemory
 
-PROVENANCE_KINDS = ("measured", "paper", "derived", "assumed")
+PROVENANCE_KINDS = ("measured", "paper", "fitted", "derived", "assumed")
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,9 @@ class Profile:
         prefill_s: prefill seconds by uncached prompt length.
         kv_bytes: KVCache bytes by prompt length.
         decode: step time by batch; None on hardware that was never measured decoding.
-        provenance: of "prefill", "kv_cache" and "decode".
+        provenance: of "prefill", "kv_cache" and, where the profile states them, "decode", "occupancy" and "memory".
+        memory: of an instance; None where not stated, and then it bounds nothing.
+        stated_occupancy_s: what ``occupancy_s`` is, where it is stated.
     """
 
     hardware: str
@@ -45,6 +48,16 @@ class Profile:
     kv_bytes: Curve
     decode: DecodeProfile | None
     provenance: Mapping[str, Provenance]
+    memory: InstanceMemory | None = None
+    stated_occupancy_s: Curve | None = None
+
+    @property
+    def occupancy_s(self) -> Curve:
+        """Seconds that a prompt takes an instance, by its uncached length; its latency, where nothing else is stated.
+
+        Prompts batched or pipelined in chunks share the instance, so that each takes less of it than it waits.
+        """
+        return self.prefill_s if self.stated_occupancy_s is None else self.stated_occupancy_s
 
 
 @dataclass(frozen=True)
