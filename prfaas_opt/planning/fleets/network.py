@@ -14,6 +14,7 @@ Named constraints, with the rate of stream s being ``scale * d_s`` (DESIGN, as a
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Literal
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
-from prfaas_opt.throughput.equations import pd_decode_throughput
+from prfaas_opt.planning.decoding import decode_limits, no_batch
 from prfaas_opt.throughput.expectation import Expectation
 
 if TYPE_CHECKING:
@@ -207,10 +208,18 @@ class _Builder:
         decoders = []
         for holding in pd.holdings:
             profile = stream.model.profile(holding.hardware)
-            batch = profile.decode.largest_batch(stream.tokens_per_s) if profile and profile.decode else None
-            if profile and profile.decode and batch and holding.gpus.most >= profile.gpus_per_instance:
-                rps = pd_decode_throughput(1, batch, profile.decode.step_s(batch), stream.workload.output_tokens.mean)
-                decoders.append(Decoder(s, self._team(pd, holding, profile, stream.model.name, "decode"), d, rps))
+            if profile is None or profile.decode is None or holding.gpus.most < profile.gpus_per_instance:
+                continue
+            try:
+                limits = decode_limits(stream.model, profile, stream.workload, stream.tokens_per_s, self._fleet.origin)
+            except InputError as error:
+                self._problems += [dataclasses.replace(p, where=_where(self._fleet, s)) for p in error.problems]
+                rps = math.nan  # Stands in, so that what else is wrong is found too.
+            else:
+                if limits.largest is None:
+                    continue
+                rps = limits.largest.rps_per_instance
+            decoders.append(Decoder(s, self._team(pd, holding, profile, stream.model.name, "decode"), d, rps))
         return decoders
 
     def _ways(self, s: int, stream: Stream, d: int, pd: Site) -> list[Way]:
@@ -257,18 +266,25 @@ def _where(fleet: Fleet, stream: int) -> str:
 
 
 def _undecodable(fleet: Fleet, s: int, pds: list[Site]) -> Problem:
+    """Why nothing decodes a stream; raised at once where it is for want of memory."""
     stream = fleet.streams[s]
-    fastest = 0.0
+    candidates = {}
     for pd in pds:
         for holding in pd.holdings if stream.destination in (None, pd.name) else ():
             profile = stream.model.profile(holding.hardware)
             if profile and profile.decode and holding.gpus.most >= profile.gpus_per_instance:
-                fastest = max(fastest, profile.decode.fastest_tokens_per_s)
-    where = fleet.origin.where(("slo", "tokens_per_s"))
-    if fastest == 0.0:
+                limits = decode_limits(stream.model, profile, stream.workload, stream.tokens_per_s, fleet.origin)
+                candidates[profile.hardware] = limits
+    if not candidates:
         message = f"{stream.name} has nowhere to decode: no cluster it may go to can hold an instance that decodes"
         fix = "give a pd cluster more GPUs, or its model decode figures on that hardware"
         return Problem("no-decode", _where(fleet, s), message, fix)
+    full = {hardware: limits for hardware, limits in candidates.items() if limits.fast_spans}
+    if full:
+        reasons = (no_batch(limits, f"{stream.model.name} on {name}", fleet.origin) for name, limits in full.items())
+        raise InfeasibleError([dataclasses.replace(reason, where=_where(fleet, s)) for reason in reasons])
+    fastest = max(limits.steps.fastest_tokens_per_s for limits in candidates.values())
+    where = fleet.origin.where(("slo", "tokens_per_s"))
     message = (
         f"{stream.model.name} cannot give {stream.tokens_per_s:g} tokens/s to a request here, "
         f"no decode batch gives more than {fastest:.4g}"
