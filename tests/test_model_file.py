@@ -6,9 +6,11 @@ import copy
 from pathlib import Path
 from typing import Any
 
+import jsonschema
 import pytest
 import yaml
 
+from prfaas_opt import schemas
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.document import plain_document
 from prfaas_opt.io.loading import load_model, model_of
@@ -155,6 +157,148 @@ def test_a_profile_may_have_its_own_sizes() -> None:
     assert read(model).profiles[0].kv_bytes(5000) == 100 * 2**20
 
 
+def said(*figures: str, **fields: Any) -> dict[str, Any]:
+    """The good model with some fields of its profile set, and a provenance of some figures."""
+    model = copy.deepcopy(GOOD)
+    model["profiles"][0] |= fields
+    model["profiles"][0]["provenance"] |= dict.fromkeys(figures, "measured, by us")
+    return model
+
+
+BY_CONTEXT = {"batch": [8, 16], "context_tokens": ["1K", "3K"], "step_ms": [[20, 25], [30, 45]]}
+FITTED = {
+    "fitted": {"base_s": 0.01, "per_request_s": 1e-4, "per_context_token_s": 1e-7},
+    "batch_range": [1, 101],
+    "context_range_tokens": [1000, "128K"],
+}
+OCCUPIED = {"lengths_tokens": [1024, 4096], "latency_ms": [400, 800], "occupancy_ms": [200, 600]}
+QUADRATIC = {"a_s": 0.1, "b_s_per_token": 1e-4, "c_s_per_token2": 1e-9}
+OCCUPIED_QUADRATIC = {
+    "quadratic": QUADRATIC,
+    "occupancy_quadratic": QUADRATIC | {"b_s_per_token": 5e-5},
+    "range_tokens": [100, "8K"],
+}
+
+
+def test_decode_by_context() -> None:
+    decode = read(changed("decode", BY_CONTEXT | {"accepted_tokens": 1.8})).profiles[0].decode
+    assert decode is not None
+    assert (decode.batches, decode.contexts_tokens, decode.accepted_tokens) == ((8, 16), (1024, 3072), 1.8)
+    assert decode.columns_s == ((0.02, 0.03), (0.025, 0.045))
+    assert decode.at(2048).step_s(12) == pytest.approx((0.02 + 0.025 + 0.03 + 0.045) / 4)
+
+
+def test_a_fitted_decode_step() -> None:
+    decode = read(changed("decode", FITTED)).profiles[0].decode
+    assert decode is not None
+    assert (decode.batches, decode.contexts_tokens, decode.accepted_tokens) == ((1, 101), (1000, 131072), 1)
+    assert decode.at(5000).step_s(51) == pytest.approx(0.01 + 51 * (1e-4 + 5e-4))
+
+
+def test_without_speculation_a_step_gives_a_token() -> None:
+    decode = read(GOOD).profiles[0].decode
+    assert decode is not None
+    assert (decode.accepted_tokens, decode.contexts_tokens) == (1, ())
+
+
+@pytest.mark.parametrize(
+    ("unit", "factor"), [("bytes", 1), ("kib", 2**10), ("mib", 2**20), ("gib", 2**30), ("mb", 1e6), ("gb", 1e9)]
+)
+def test_memory_in_each_unit(unit: str, factor: float) -> None:
+    memory = {f"usable_{unit}": 1e12 / factor, f"weights_{unit}": 6e11 / factor}
+    profile = read(said("memory", memory=memory)).profiles[0]
+    assert profile.memory is not None
+    assert (profile.memory.usable_bytes, profile.memory.weights_bytes) == pytest.approx((1e12, 6e11))
+    assert profile.provenance["memory"] == Provenance("measured", "by us")
+
+
+def test_what_is_not_stated_of_an_instance() -> None:
+    profile = read(GOOD).profiles[0]
+    assert profile.memory is None
+    assert profile.occupancy_s is profile.prefill_s
+    assert profile.provenance.keys() == {"prefill", "kv_cache", "decode"}
+
+
+def test_occupancy_beside_latency() -> None:
+    profile = read(said("occupancy", prefill=OCCUPIED)).profiles[0]
+    assert (profile.prefill_s(4096), profile.occupancy_s(4096)) == pytest.approx((0.8, 0.6))
+    assert profile.occupancy_s(2048) == pytest.approx((0.2 * 0.6) ** 0.5), "joined as the latency is"
+    assert profile.occupancy_s(10) == pytest.approx(0.2)
+    assert profile.provenance["occupancy"] == Provenance("measured", "by us")
+    further = read(said("occupancy", prefill=OCCUPIED | {"extrapolate_to_tokens": 4500})).profiles[0]
+    assert further.occupancy_s.upper == 4500
+
+
+def test_occupancy_by_a_formula() -> None:
+    profile = read(said("occupancy", prefill=OCCUPIED_QUADRATIC)).profiles[0]
+    assert (profile.prefill_s(1000), profile.occupancy_s(1000)) == pytest.approx((0.201, 0.151))
+    assert profile.occupancy_s(10) == profile.occupancy_s(100)
+
+
+def test_occupancy_of_all_the_latency_is_no_mistake() -> None:
+    same = read(said("occupancy", prefill=OCCUPIED | {"occupancy_ms": [400, 800]})).profiles[0]
+    assert same.occupancy_s(3000) == same.prefill_s(3000)
+    formula = OCCUPIED_QUADRATIC | {"occupancy_quadratic": QUADRATIC}
+    assert read(said("occupancy", prefill=formula)).profiles[0].occupancy_s(5000) > 0
+
+
+def test_a_profile_scaled_from_one_with_occupancy_has_its_latency() -> None:
+    model = said("occupancy", prefill=OCCUPIED)
+    scaled = {"hardware": "H20", "prefill": {"scaled_from": "H200", "by_model": "internal-1t"}}
+    model["profiles"].append(copy.deepcopy(GOOD["profiles"][0]) | scaled)
+    first, second = read(model).profiles
+    assert first.occupancy_s is not first.prefill_s
+    assert second.occupancy_s is second.prefill_s
+    assert second.prefill_s(4096) > first.prefill_s(4096)
+
+
+def test_a_prefill_that_does_not_read_says_nothing_of_occupancy() -> None:
+    broken = OCCUPIED | {"latency_ms": [400, -1]}
+    for figures in ((), ("occupancy",)):
+        assert places(said(*figures, prefill=broken)) == [("out-of-range", "profiles[0].prefill.latency_ms[1]")]
+
+
+NEW_FORMS = {
+    "by context": ("decode", BY_CONTEXT),
+    "by context, speculative": ("decode", BY_CONTEXT | {"accepted_tokens": 1.8}),
+    "a pair, speculative": ("decode", {"batch": 20, "step_s": 0.025, "accepted_tokens": 2}),
+    "fitted": ("decode", FITTED),
+    "memory": ("memory", {"usable_gb": 1128, "weights_gb": 620}),
+    "occupancy": ("prefill", OCCUPIED),
+    "occupancy by a formula": ("prefill", OCCUPIED_QUADRATIC),
+    "fitted provenance": ("provenance", {"prefill": "fitted, to table 6", "decode": "fitted"}),
+}
+NO_FORMS = {
+    "rows of text": ("decode", BY_CONTEXT | {"step_ms": [["fast"], [1]]}),
+    "contexts alone": ("decode", {"batch": 8, "context_tokens": [1, 2]}),
+    "no context": ("decode", BY_CONTEXT | {"context_tokens": []}),
+    "less than a token": ("decode", {"batch": 20, "step_s": 0.025, "accepted_tokens": 0.9}),
+    "two forms": ("decode", FITTED | {"step_s": 0.025}),
+    "no range": ("decode", {key: value for key, value in FITTED.items() if key != "batch_range"}),
+    "memory in two units": ("memory", {"usable_gb": 1128, "weights_gib": 620}),
+    "no weights": ("memory", {"usable_gb": 1128}),
+    "occupancy in another unit": ("prefill", OCCUPIED | {"occupancy_s": [0.2, 0.6]}),
+    "occupancy alone": ("prefill", {"lengths_tokens": [1024, 4096], "occupancy_s": [0.2, 0.6]}),
+    "hearsay": ("provenance", {"prefill": "hearsay"}),
+}
+
+
+@pytest.mark.parametrize("form", NEW_FORMS)
+def test_the_schema_knows_the_form(form: str) -> None:
+    field, value = NEW_FORMS[form]
+    validator = jsonschema.Draft202012Validator(schemas.schema("model"))
+    validator.validate(changed(field, value))
+    figures = {"memory": ["memory"], "prefill": ["occupancy"]}.get(field, [])
+    read(said(*figures, **{field: value}))
+
+
+@pytest.mark.parametrize("form", NO_FORMS)
+def test_the_schema_refuses(form: str) -> None:
+    field, value = NO_FORMS[form]
+    assert not jsonschema.Draft202012Validator(schemas.schema("model")).is_valid(changed(field, value))
+    assert problems(changed(field, value))
+
+
 def test_decode_tables() -> None:
     decode = read(changed("decode", {"batch": [8, 16], "step_ms": [20, 30]})).profiles[0].decode
     assert decode is not None
@@ -166,6 +310,8 @@ def test_decode_tables() -> None:
     [
         ("prefill.latency_s", [0.4, 0.3, 1.2], "prefill latency falls from 1,024 to 4,096 tokens"),
         ("decode", {"batch": [8, 16], "step_s": [0.03, 0.02]}, "the decode step gets faster as the batch grows"),
+        ("decode", BY_CONTEXT | {"step_ms": [[20, 35], [30, 34]]}, "the decode step gets faster as the batch grows"),
+        ("decode", BY_CONTEXT | {"step_ms": [[20, 25], [40, 39]]}, "the decode step gets faster as the context grows"),
     ],
 )
 def test_doubtful_figures_are_warnings(path: str, value: Any, warning: str) -> None:

@@ -73,7 +73,7 @@ def _decode_fitted(context: Context, path: FieldPath, values: dict[str, Any]) ->
 
 _BATCH_RANGE = Range(COUNT, "two batches, the smaller first, as [1, 256]", "batches: [smallest, largest]")
 _ACCEPTED = Field(
-    Number("a number, 1 to 100", minimum=1, maximum=100),
+    Number("a number, 1 to 100", minimum=1, maximum=100, hint="leave it out where there is no multi-token prediction"),
     "tokens a request gains in a step, on average: more than 1 with multi-token prediction",
     1.0,
 )
@@ -107,9 +107,11 @@ DECODE = Variants(
                 "fitted": Field(
                     Record(
                         {
-                            "base_s": Field(NOT_NEGATIVE, "time of a step whatever is in it, s"),
-                            "per_request_s": Field(NOT_NEGATIVE, "more of it for each request, s"),
-                            "per_context_token_s": Field(NOT_NEGATIVE, "and for each token of its context, s"),
+                            "base_s": Field(NOT_NEGATIVE, "time of a step whatever the batch, s"),
+                            "per_request_s": Field(NOT_NEGATIVE, "time that each request adds, s"),
+                            "per_context_token_s": Field(
+                                NOT_NEGATIVE, "time that each token of a request's context adds, s"
+                            ),
                         },
                         lambda _context, _path, values: tuple(values.values()),
                     ),
