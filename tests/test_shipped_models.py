@@ -50,7 +50,7 @@ def test_every_model_plans_and_says_where_its_figures_come_from(name: str) -> No
         assert all(source.source for source in profile.provenance.values())
     best = plan({**_scenario(), "model": name})
     assert best.throughput_rps > 0
-    assert best.provenance["pd"].prefill.startswith("derived" if name == "internal-1t" else "assumed")
+    assert best.provenance["pd"].prefill.startswith("fitted" if name == "internal-1t" else "assumed")
 
 
 def _scenario() -> dict[str, object]:
