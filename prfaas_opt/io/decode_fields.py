@@ -73,7 +73,7 @@ def _decode_fitted(context: Context, path: FieldPath, values: dict[str, Any]) ->
 
 _BATCH_RANGE = Range(COUNT, "two batches, the smaller first, as [1, 256]", "batches: [smallest, largest]")
 _ACCEPTED = Field(
-    Number("a number, 1 to 100", minimum=1, maximum=100, hint="leave it out where there is no multi-token prediction"),
+    Number("a number, 1 to 100", minimum=1, maximum=100, hint="leave it out where a step gives one token"),
     "tokens a request gains in a step, on average: more than 1 with multi-token prediction",
     1.0,
 )

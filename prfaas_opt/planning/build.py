@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
+from prfaas_opt.planning.decoding import Decoding, decoding
 from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
-from prfaas_opt.throughput.equations import pd_decode_throughput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -116,29 +116,15 @@ def decode_batch(scenario: Scenario, profile: Profile) -> int:
         InputError: the profile has no decode figures.
         InfeasibleError: no measured batch is fast enough.
     """
-    if profile.decode is None:
-        message = f"{scenario.model.name} has no decode figures on {profile.hardware}"
-        raise InputError(
-            Problem("missing-decode", scenario.origin.where(("model",)), message, "add decode to its profile")
-        )
-    batch = profile.decode.largest_batch(scenario.tokens_per_s)
-    if batch is None:
-        assert scenario.tokens_per_s is not None
-        wanted, possible = scenario.tokens_per_s, profile.decode.fastest_tokens_per_s
-        raise InfeasibleError(
-            Problem(
-                "slo",
-                scenario.origin.where(("slo", "tokens_per_s")),
-                f"{wanted:g} tokens/s leave {units.format_ms(1 / wanted)} a decode step, but the fastest step measured "
-                f"for {scenario.model.name} on {profile.hardware} takes {units.format_ms(1 / possible)}",
-                f"ask {possible:.6g} tokens/s or less, or give the profile a smaller, faster batch",
-            )
-        )
-    return batch
+    return _decoding(scenario, profile).batch
+
+
+def _decoding(scenario: Scenario, profile: Profile) -> Decoding:
+    return decoding(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin)
 
 
 def _decode_rps_per_instance(scenario: Scenario, cluster: Cluster, profile: Profile) -> float:
-    batch = decode_batch(scenario, profile)
+    rps = _decoding(scenario, profile).rps_per_instance
     if cluster.instances == 1 and not scenario.can_offload:
         raise InfeasibleError(
             Problem(
@@ -148,8 +134,7 @@ def _decode_rps_per_instance(scenario: Scenario, cluster: Cluster, profile: Prof
                 "give it 2 instances, or a prefill cluster behind a link with some bandwidth",
             )
         )
-    assert profile.decode is not None
-    return pd_decode_throughput(1, batch, profile.decode.step_s(batch), scenario.workload.output_tokens.mean)
+    return rps
 
 
 def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profile]]) -> list[Problem]:
