@@ -6,21 +6,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from prfaas_opt import results
-from prfaas_opt.errors import CertificationError, InfeasibleError, InputError, Problem
+from prfaas_opt.errors import CertificationError, InputError, Problem
 from prfaas_opt.io.files import write_text
 from prfaas_opt.io.scenario_file import CASE_STUDY, load_scenario
-from prfaas_opt.planning.build import assumptions, homogeneous_scenario, naive_problem, two_pool_problem
+from prfaas_opt.planning.build import two_pool_problem
 from prfaas_opt.planning.describe import describe
-from prfaas_opt.planning.robustness import deviations, what_ifs
-from prfaas_opt.planning.split import Solution, given, solve
-from prfaas_opt.scenario import Policy, Scenario
+from prfaas_opt.planning.notes import assumptions
+from prfaas_opt.planning.plan import compared, planned
+from prfaas_opt.planning.problem import Decision
+from prfaas_opt.planning.split import given
+from prfaas_opt.scenario import Objective, Policy, Scenario
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.options import SolverOptions
-    from prfaas_opt.planning.problem import TwoPoolProblem
 
 __all__ = ["check_by_solver", "compare", "evaluate", "load_scenario", "plan", "warnings", "write_starter_scenario"]
 
@@ -29,39 +28,37 @@ _SOLVER_AGREEMENT = 1e-6
 Source = Scenario | str | Path | Mapping[str, Any] | None
 
 
-def plan(scenario: Source = None, policy: Policy = "threshold", sensitivity: bool = False) -> results.Plan:
-    """The deployment of largest throughput, with its proof.
+def plan(
+    scenario: Source = None,
+    policy: Policy = "threshold",
+    sensitivity: bool = False,
+    objective: Objective | None = None,
+    robust_share: float | None = None,
+) -> results.Plan:
+    """The best deployment, with its proof.
 
     Args:
         scenario: a loaded scenario, a file, a mapping of a file's form, or None for the paper's case study.
         policy: ``threshold`` routes by one threshold; ``free`` by any bands of length, where that is better.
-        sensitivity: also tell how the throughput moves where a figure is off.
+        sensitivity: also tell how the throughput moves where a figure is off by 20 %, beside 10 %.
+        objective: ``throughput``: the largest capacity; ``goodput``: the largest load at which the scenario's
+            ``slo.ttft`` holds, the default where it has one; ``cost``: the least dollars per request, over counts up
+            to the scenario's too.
+        robust_share: choose threshold and split for the best worst case where latencies and bandwidth may be off by
+            up to this share.
 
     Returns:
         The plan. Its ``ratio`` is over the homogeneous cluster, null where there can be none.
 
     Raises:
-        InputError: the scenario is wrong; all problems at once.
+        InputError: the scenario is wrong, all problems at once; or the objective is none that can be asked of it.
         InfeasibleError: no deployment meets the constraints.
 
     >>> best = plan()
     >>> best.threshold_tokens, best.instances.pd_prefill, round(best.throughput_rps, 2), best.status
     (19805, 3, 3.15, 'optimal')
     """
-    scenario = _scenario(scenario)
-    problem = two_pool_problem(scenario)
-    solution = _solution(scenario, problem, policy)
-    best = describe(scenario, problem, solution, "prfaas-pd")
-    best = msgspec.structs.replace(
-        best,
-        what_ifs=what_ifs(scenario, problem, best.throughput_rps, policy),
-        sensitivity=deviations(scenario, problem, solution.decision, policy) if sensitivity else None,
-    )
-    try:
-        homogeneous = _homogeneous(scenario)
-    except (InputError, InfeasibleError):
-        return best
-    return _compared(best, homogeneous)
+    return planned(_scenario(scenario), policy, sensitivity, objective, robust_share)
 
 
 def check_by_solver(scenario: Source, best: results.Plan, options: SolverOptions) -> results.SolverCheck:
@@ -105,24 +102,7 @@ def compare(scenario: Source = None) -> results.Comparison:
     >>> [(d.name, round(d.throughput_rps, 2)) for d in compare().deployments]
     [('prfaas-pd', 3.15), ('homogeneous-pd', 2.02), ('naive-heterogeneous', 2.33)]
     """
-    scenario = _scenario(scenario)
-    deployments = [_solved(scenario, two_pool_problem(scenario), "prfaas-pd")]
-    unavailable = []
-    homogeneous = None
-    try:
-        homogeneous = _homogeneous(scenario)
-        deployments.append(homogeneous)
-    except (InputError, InfeasibleError) as error:
-        unavailable.append(results.Unavailable("homogeneous-pd", error.problems[0].message))
-    naive = naive_problem(scenario)
-    if naive is None:
-        unavailable.append(results.Unavailable("naive-heterogeneous", "there is no prefill cluster"))
-    else:
-        try:
-            deployments.append(_solved(scenario, naive, "naive-heterogeneous"))
-        except InfeasibleError as error:
-            unavailable.append(results.Unavailable("naive-heterogeneous", error.problems[0].message))
-    return results.Comparison(tuple(_compared(d, homogeneous) for d in deployments), tuple(unavailable))
+    return compared(_scenario(scenario))
 
 
 def warnings(scenario: Scenario) -> tuple[str, ...]:
@@ -160,7 +140,8 @@ def evaluate(scenario: Source, threshold_tokens: int, prefill_instances: int) ->
         problems.append(Problem("out-of-range", "threshold_tokens", message, fix))
     if problems:
         raise InputError(problems)
-    return describe(scenario, problem, given(problem, threshold_tokens, prefill_instances), "prfaas-pd")
+    decision = Decision.at_threshold(problem.lengths, threshold_tokens, prefill_instances)
+    return describe(scenario, problem, given(problem, decision), "prfaas-pd")
 
 
 def write_starter_scenario(path: Path, replace: bool = False) -> Path:
@@ -174,38 +155,3 @@ def write_starter_scenario(path: Path, replace: bool = False) -> Path:
 
 def _scenario(source: Source) -> Scenario:
     return source if isinstance(source, Scenario) else load_scenario(source)
-
-
-def _solution(scenario: Scenario, problem: TwoPoolProblem, policy: Policy) -> Solution:
-    solution = solve(problem, policy)
-    if solution is None:
-        raise InfeasibleError(
-            Problem(
-                "split",
-                scenario.origin.where(("links",)),
-                "no split of the pd cluster serves this traffic: without local prefill the link must carry all of it",
-                "give the pd cluster one more instance, or the link some bandwidth",
-            )
-        )
-    return solution
-
-
-def _solved(scenario: Scenario, problem: TwoPoolProblem, name: results.Name) -> results.Plan:
-    return describe(scenario, problem, _solution(scenario, problem, "threshold"), name)
-
-
-def _homogeneous(scenario: Scenario) -> results.Plan:
-    baseline = homogeneous_scenario(scenario)
-    return _solved(baseline, two_pool_problem(baseline), "homogeneous-pd")
-
-
-def _compared(deployment: results.Plan, homogeneous: results.Plan | None) -> results.Plan:
-    """The deployment with its ratios over the homogeneous cluster."""
-    if homogeneous is None:
-        return deployment
-    cost = deployment.cost
-    if cost is not None and homogeneous.cost is not None:
-        ratio = cost.requests_per_usd / homogeneous.cost.requests_per_usd
-        cost = msgspec.structs.replace(cost, ratio=ratio)
-    ratio = deployment.throughput_rps / homogeneous.throughput_rps
-    return msgspec.structs.replace(deployment, ratio=ratio, cost=cost)

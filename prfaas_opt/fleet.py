@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from prfaas_opt.scenario import Nowhere
+from prfaas_opt.terms import AS_IN_THE_PAPER, NO_LIMITS, PLAIN_ROUTE, Admission, Route, Service
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Model
@@ -82,11 +83,13 @@ class Site:
         name: as links and streams name it.
         role: ``prefill`` (remote prefill only) or ``pd`` (prefill and decode, split by the plan).
         holdings: its GPUs, by hardware.
+        admission: what it takes, and its network cards.
     """
 
     name: str
     role: Role
     holdings: tuple[Holding, ...]
+    admission: Admission = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -100,6 +103,7 @@ class Connection:
         max_utilization: share of the rate that may be used.
         usd_per_gbps_hour: price of capacity; None where not given.
         usd_per_gb: price of each 1e9 bytes sent; None where not given.
+        route: flows and round trips.
     """
 
     source: str
@@ -108,6 +112,7 @@ class Connection:
     max_utilization: float = 1.0
     usd_per_gbps_hour: float | None = None
     usd_per_gb: float | None = None
+    route: Route = PLAIN_ROUTE
 
 
 @dataclass(frozen=True)
@@ -120,6 +125,7 @@ class Fleet:
         sites: the clusters.
         connections: the links.
         estimator: how service times are averaged; fleets are planned under expected-time.
+        service: how requests come and are served, beyond the paper's model.
         origin: where its fields stand, for errors.
     """
 
@@ -128,6 +134,7 @@ class Fleet:
     sites: tuple[Site, ...]
     connections: tuple[Connection, ...] = ()
     estimator: Estimator = "expected-time"
+    service: Service = AS_IN_THE_PAPER
     origin: Origin = field(default=Nowhere(), compare=False, repr=False)
 
     @property
@@ -149,11 +156,20 @@ def fleet_of(scenario: Scenario) -> Fleet:
         if cluster is not None and profile is not None:
             gpus = cluster.instances * profile.gpus_per_instance
             holding = Holding(cluster.hardware, Limits(gpus, gpus), cluster.max_utilization, cluster.price_per_gpu_hour)
-            sites.append(Site(cluster.name, cluster.role, (holding,)))
+            sites.append(Site(cluster.name, cluster.role, (holding,), cluster.admission))
     link = scenario.link
     connections = []
     if link is not None:
         rate = Limits(link.bandwidth_bytes_per_s, link.bandwidth_bytes_per_s)
-        connections.append(Connection(link.source, link.destination, rate, link.max_utilization))
+        prices = link.price_per_gbps_hour, link.price_per_gb
+        connections.append(Connection(link.source, link.destination, rate, link.max_utilization, *prices, link.route))
     stream = Stream(model.name, model, scenario.workload, 1.0, tokens_per_s=scenario.tokens_per_s)
-    return Fleet(scenario.name, (stream,), tuple(sites), tuple(connections), scenario.estimator, scenario.origin)
+    return Fleet(
+        name=scenario.name,
+        streams=(stream,),
+        sites=tuple(sites),
+        connections=tuple(connections),
+        estimator=scenario.estimator,
+        service=scenario.service,
+        origin=scenario.origin,
+    )

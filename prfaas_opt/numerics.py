@@ -109,6 +109,35 @@ def first_reaching(function: Callable[[float], float], level: float, low: float,
     )[1]
 
 
+def first_whole(function: Callable[[int], float], low: int, high: int) -> int:
+    """The least whole number of ``[low, high]`` at which a function that never falls is not negative; ``high`` if none.
+
+    False position where both ends are finite, bisection wherever that does not halve the range fast enough.
+
+    >>> first_whole(lambda x: x**3 - 1000.5, 0, 10**6)
+    11
+    """
+    f_low = function(low)
+    if f_low >= 0 or low >= high:
+        return low
+    f_high = function(high)
+    if f_high < 0:
+        return high
+    bisects = False
+    while high - low > 1:
+        width = high - low
+        middle = low + width // 2
+        if not bisects and f_high - f_low < math.inf:
+            middle = min(max(low + round(width * -f_low / (f_high - f_low)), low + 1), high - 1)
+        f_middle = function(middle)
+        if f_middle >= 0:
+            high, f_high = middle, f_middle
+        else:
+            low, f_low = middle, f_middle
+        bisects = not bisects and high - low > width // 2
+    return high
+
+
 def at_or_just_below(points: Sequence[float], x: float) -> float:
     """The first of some ascending points that equals x but for rounding, else x.
 

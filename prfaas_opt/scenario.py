@@ -5,12 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
+from prfaas_opt.terms import AS_IN_THE_PAPER, NO_LIMITS, PLAIN_ROUTE, Admission, Route, Service
+
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Model
     from prfaas_opt.workload.workload import Workload
 
 Estimator = Literal["expected-time", "mean-length"]
 Policy = Literal["threshold", "free"]
+Objective = Literal["throughput", "goodput", "cost"]
 ESTIMATORS: tuple[Estimator, ...] = ("expected-time", "mean-length")
 
 
@@ -45,6 +48,7 @@ class Cluster:
         instances: model instances (not GPUs).
         max_utilization: share of its time that an instance may be busy.
         price_per_gpu_hour: USD; None where not given.
+        admission: what it takes, and its network cards.
     """
 
     name: str
@@ -53,6 +57,7 @@ class Cluster:
     instances: int
     max_utilization: float = 1.0
     price_per_gpu_hour: float | None = None
+    admission: Admission = NO_LIMITS
 
 
 @dataclass(frozen=True)
@@ -64,12 +69,18 @@ class Link:
         destination: cluster that receives.
         bandwidth_bytes_per_s: nominal rate.
         max_utilization: share of the rate that may be used.
+        route: flows and round trips.
+        price_per_gbps_hour: USD of capacity; None where not given.
+        price_per_gb: USD of each 1e9 bytes sent; None where not given.
     """
 
     source: str
     destination: str
     bandwidth_bytes_per_s: float
     max_utilization: float = 1.0
+    route: Route = PLAIN_ROUTE
+    price_per_gbps_hour: float | None = None
+    price_per_gb: float | None = None
 
 
 @dataclass(frozen=True)
@@ -101,6 +112,7 @@ class Scenario:
         tokens_per_s: decode SLO of one request; None asks none.
         baseline: what to compare with.
         estimator: how service times are averaged.
+        service: how requests come and are served, beyond the paper's model.
         origin: where its fields stand, for errors.
     """
 
@@ -113,9 +125,21 @@ class Scenario:
     tokens_per_s: float | None = None
     baseline: Baseline = Baseline()
     estimator: Estimator = "expected-time"
+    service: Service = AS_IN_THE_PAPER
     origin: Origin = field(default=Nowhere(), compare=False, repr=False)
 
     @property
     def can_offload(self) -> bool:
-        """Whether there is remote prefill behind a link with some bandwidth."""
-        return self.remote is not None and self.link is not None and self.link.bandwidth_bytes_per_s > 0
+        """Whether there is remote prefill of the same KVCache format behind a link with some bandwidth."""
+        return (
+            self.remote is not None
+            and self.link is not None
+            and self.link.bandwidth_bytes_per_s > 0
+            and self.formats_match
+        )
+
+    @property
+    def formats_match(self) -> bool:
+        """Whether the PD cluster can use the remote cluster's KVCache, as far as is stated."""
+        formats = {each.admission.kv_format for each in (self.pd, self.remote) if each} - {None}
+        return len({str(each).casefold() for each in formats}) <= 1

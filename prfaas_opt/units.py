@@ -23,6 +23,7 @@ _RATES |= {
 }
 _RATES |= {f"{prefix}b/s": factor / 8 for prefix, factor in _DECIMAL.items()}
 _LIKE_A_RATE = re.compile(r"([kmgt]?)i?(?:b|bits?|bytes?|be)?(ps|/s|/sec|p/s)?", re.IGNORECASE)
+_DURATIONS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
 _TOKENS = {"": 1, "k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
 
 GB = 1e9
@@ -132,6 +133,41 @@ def parse_bandwidth(value: str | float) -> float:
     raise UnitError(f"{_quoted(value)} {what}", fix)
 
 
+def _parse_unit(value: str | float, factors: dict[str, float], what: str, example: str) -> float:
+    number, unit = _split(value, example)
+    if unit in factors:
+        return number * factors[unit]
+    if number == 0 and not unit:
+        return 0.0
+    near = [known for known in factors if known.casefold() == unit.casefold()]
+    fix = f'write "{number:g}{near[0]}"' if near else f"write it as {example}"
+    raise UnitError(f"{_quoted(value)} {'is no ' + what if unit else 'has no unit'}", fix)
+
+
+def parse_duration(value: str | float) -> float:
+    """Seconds from "7s", "80 ms" or "250us"; only 0 needs no unit.
+
+    Raises:
+        UnitError: no duration, or a number without a unit.
+
+    >>> parse_duration("7s"), parse_duration("80 ms"), parse_duration(0)
+    (7.0, 0.08, 0.0)
+    """
+    return _parse_unit(value, _DURATIONS, "duration", '"7s" or "80ms"')
+
+
+def parse_size(value: str | float) -> float:
+    """Bytes from "16MiB" or "4 MB"; only 0 needs no unit.
+
+    Raises:
+        UnitError: no size, or a number without a unit.
+
+    >>> parse_size("16MiB"), parse_size("4 MB")
+    (16777216.0, 4000000.0)
+    """
+    return _parse_unit(value, _BYTES, "size", '"16MiB" or "4MB"')
+
+
 SIZE_SUFFIXES = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "mb": 1e6, "gb": 1e9}
 """Bytes of one unit of a field named by its unit (``mib: [190.8, ...]``)."""
 TIME_SUFFIXES = {"s": 1.0, "ms": 1e-3, "us": 1e-6}
@@ -181,6 +217,16 @@ def format_length(tokens: int) -> str:
     return f"{tokens // 1024}K" if tokens and tokens % 1024 == 0 else format_tokens(tokens)
 
 
+def round_tokens(tokens: int, low: float, high: float) -> str:
+    """A length in K = 1024 where that is between two others, else to the token.
+
+    >>> round_tokens(19805, 19334, 19951), round_tokens(19805, 19700, 19951)
+    ('19K', '19,805')
+    """
+    in_k = round(tokens / 1024)
+    return f"{in_k}K" if in_k and low <= in_k * 1024 <= high else format_tokens(tokens)
+
+
 def format_gbps(gbps: float) -> str:
     """A rate for people, in Gbps or, from 1,000 Gbps, Tbps.
 
@@ -221,6 +267,18 @@ def format_some_share(share: float, less_than: str = "less than ") -> str:
     ('25.0 %', 'less than 0.1 %')
     """
     return format_share(share) if share >= 0.0005 else f"{less_than}0.1 %"
+
+
+def format_size(size_bytes: float) -> str:
+    """A size for people, in binary units.
+
+    >>> format_size(16777216), format_size(4000)
+    ('16 MiB', '3.91 KiB')
+    """
+    for unit in ("GiB", "MiB", "KiB"):
+        if size_bytes >= _BYTES[unit]:
+            return f"{size_bytes / _BYTES[unit]:.3g} {unit}"
+    return f"{size_bytes:.3g} B"
 
 
 def format_ms(seconds: float) -> str:

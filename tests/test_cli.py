@@ -96,7 +96,7 @@ def test_the_built_in_scenario_and_the_shipped_files_meet_their_schemas() -> Non
 def test_the_first_line_of_a_plan_is_the_verdict() -> None:
     first = run("plan").stdout.splitlines()[0]
     assert first == (
-        "Offload requests longer than 19,805 tokens (48.7 %): 3.15 req/s, 1.56x the homogeneous cluster, "
+        "Offload requests longer than 19K tokens (48.7 %): 3.15 req/s, 1.56x the homogeneous cluster, "
         "limited by prefill in both clusters"
     )
     assert "3.16 req/s" in run("plan").stdout.splitlines()[1]
@@ -163,7 +163,10 @@ def test_kv_prints_equation_2_as_the_paper_does() -> None:
     [
         (["plan", "--set", "slo.tokens_per_s=41"], 3, "infeasible"),
         (["plan", "--set", "clusters.pd.instances=0"], 4, "error"),
-        (["plan", "--set", "slo.ttft={p90: 4s}"], 4, "error"),
+        (["plan", "--set", "slo.ttft={p90: 4}"], 4, "error"),
+        (["plan", "--set", "slo.ttft={p90: 100ms}"], 3, "infeasible"),
+        (["plan", "--objective", "goodput"], 4, "error"),
+        (["plan", "--objective", "cost"], 4, "error"),
         (["plan", "no-such-file.yaml"], 4, "error"),
         (["plan", "--set", "clusters.pd.instances"], 4, "error"),
         (["compare", "--set", "model=internal-2t"], 4, "error"),

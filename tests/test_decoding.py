@@ -128,6 +128,7 @@ def test_the_mean_context_is_that_over_time() -> None:
     assert mean_context_tokens(two) == 1000 + 50_000 / 400
     even = dataclasses.replace(WORKLOAD, output_tokens=LengthDistribution(parts=((1.0, Uniform(100.0, 300.0)),)))
     assert mean_context_tokens(even) == pytest.approx(1000 + (300**3 - 100**3) / 600 / 400)
+    assert mean_context_tokens(dataclasses.replace(two, cached_share=0.75)) == 4000 + 125
 
 
 def test_the_mean_context_is_what_counting_tokens_gives() -> None:

@@ -127,8 +127,7 @@ def test_two_pools_are_the_fleet_they_were(data: Any) -> None:
         ("clusters.pd", {"role": "pd", "hardware": {"H20": {"gpus": 64}}}),
         ("clusters.pd", {"role": "pd", "hardware": {"H20": {"instances": 8}}}),
         ("links.0.bandwidth", {"min": "12.5GB/s", "max": "100Gbps"}),
-        ("links.0.price_per_gb", 3),
-        ("links.0.price_per_gbps_hour", 3),
+        ("links.0.bandwidth", {"measured": ["200Gbps", "100Gbps"], "percentile": 0}),
         ("demand_rps", 7),
     ],
 )

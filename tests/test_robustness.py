@@ -96,8 +96,10 @@ def test_a_figure_that_is_off_moves_the_deployed_plan_and_a_new_one() -> None:
     assert not by_row["remote prefill latency", -0.1].split_changes
 
 
-def test_without_being_asked_no_figure_is_off() -> None:
-    assert planned().sensitivity is None
+def test_without_being_asked_figures_are_off_by_a_tenth() -> None:
+    rows = planned().sensitivity
+    assert rows is not None
+    assert {row.off_by_share for row in rows} == {-0.1, 0.1}
 
 
 def test_lengths_that_would_leave_the_profile_are_said_to() -> None:

@@ -19,7 +19,7 @@ from prfaas_opt.cli.options import (
 )
 from prfaas_opt.cli.output import answers, console, print_json, print_warnings
 from prfaas_opt.cli.progress import progress_line
-from prfaas_opt.scenario import Policy, Scenario
+from prfaas_opt.scenario import Objective, Policy, Scenario
 
 if TYPE_CHECKING:
     from prfaas_opt.fleet import Fleet
@@ -42,9 +42,24 @@ def plan(
         bool,
         typer.Option(
             "--sensitivity",
-            help="Also show how the throughput moves where a figure is 10 or 20 % off; fleets: and with more of each.",
+            help="Also show how the throughput moves where a figure is 20 % off; fleets: 10 % too, and more of each.",
         ),
     ] = False,
+    objective: Annotated[
+        Objective | None,
+        typer.Option(
+            help="throughput: capacity; goodput: the load at which slo.ttft holds; cost: dollars per request.",
+            show_default="goodput with slo.ttft, else throughput",
+        ),
+    ] = None,
+    robust: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SHARE",
+            help="Best worst case where latencies and bandwidth are off by up to this share, as 10%.",
+            show_default=False,
+        ),
+    ] = None,
     solver: SolverOption = None,
     time_limit: TimeLimitOption = None,
     mip_gap: MipGapOption = None,
@@ -64,19 +79,39 @@ def plan(
         if solver is None and (time_limit is not None or mip_gap is not None):
             raise typer.BadParameter("--time-limit and --mip-gap go with --solver")
         options = None if solver is None else solver_options(solver, time_limit, mip_gap)
-        _plan_two_pools(loaded, policy or "threshold", sensitivity, options, as_json)
+        asked = (policy or "threshold", sensitivity, objective, _share(robust))
+        _plan_two_pools(loaded, asked, options, as_json)
         return
+    if objective not in (None, "throughput") or robust is not None:
+        raise typer.BadParameter("--objective and --robust are for two pools: a fleet is planned for throughput")
     if policy == "threshold":
         raise typer.BadParameter("--policy threshold is for two pools: a fleet is routed by bands of length")
     _plan_fleet(loaded, sensitivity, solver_options(solver, time_limit, mip_gap), as_json)
 
 
+def _share(text: str | None) -> float | None:
+    """A share from "10%" or "0.1"."""
+    if text is None:
+        return None
+    number, percent, rest = text.strip().partition("%")
+    try:
+        share = float(number) / (100 if percent else 1)
+    except ValueError:
+        share = -1.0
+    if rest.strip() or not 0 < share < 1:
+        raise typer.BadParameter(f'--robust: found "{text}", expected a share above 0 and below 1, as 10% or 0.1')
+    return share
+
+
 def _plan_two_pools(
-    scenario: Scenario, policy: Policy, sensitivity: bool, options: SolverOptions | None, as_json: bool
+    scenario: Scenario,
+    asked: tuple[Policy, bool, Objective | None, float | None],
+    options: SolverOptions | None,
+    as_json: bool,
 ) -> None:
     from prfaas_opt import api
 
-    best = api.plan(scenario, policy, sensitivity)
+    best = api.plan(scenario, *asked)
     if options is not None:
         from msgspec.structs import replace
 

@@ -2,28 +2,44 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING
 
 from prfaas_opt.cli.output import new_table
-from prfaas_opt.units import format_gbps, format_rps, format_share, format_tokens, to_gbps
+from prfaas_opt.units import (
+    format_gbps,
+    format_rps,
+    format_share,
+    format_some_share,
+    format_tokens,
+    round_tokens,
+    to_gbps,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from prfaas_opt.results import Deviation, Plan, Pool, WhatIf
+    from prfaas_opt.results import Deviation, OperatingPoint, Plan, Pool, Stage, TtftAtLoad, WhatIf
     from prfaas_opt.scenario import Scenario
 
 
 _SAME = 1e-9
 _NOTICED = 0.0005
 _MATERIAL = 0.001
+_BAR = 10
+_EIGHTHS = " ▏▎▍▌▋▊▉"
 _PRICES = {
     "prfaas": "prfaas_instance_rps",
     "pd_prefill": "pd_prefill_instance_rps",
     "pd_decode": "pd_decode_instance_rps",
     "egress": "egress_rps_per_gbps",
 }
+_BASELINES = {"homogeneous-pd": "the homogeneous cluster", "naive-heterogeneous": "the naive split"}
+_NOT_MODELLED = (
+    "demand that varies over the day, requests that wait for each other, priorities, batching of prefill beyond a "
+    "profile's occupancy, KVCache moved inside a cluster, start-up and recovery time"
+)
 
 
 def verdict(plan: Plan, scenario: Scenario) -> str:
@@ -31,14 +47,27 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     kind = plan.routing.kind
     if kind == "threshold" and plan.threshold_tokens is not None:
         share = format_share(plan.offload_share)
-        what = f"Offload requests longer than {format_tokens(plan.threshold_tokens)} tokens ({share})"
+        what = f"Offload requests longer than {_rounded(plan, plan.threshold_tokens)} tokens ({share})"
     elif kind == "bands":
         what = f"Offload requests of {_bands(plan, 'prfaas')} tokens ({format_share(plan.offload_share)})"
     else:
         what = "Offload every request" if kind == "all-remote" else "Offload nothing"
     compared = plan.ratio is not None and (scenario.remote is not None or abs(plan.ratio - 1) > _SAME)
     ratio = f", {plan.ratio:.2f}x the homogeneous cluster" if compared else ""
-    return f"{what}: {format_rps(plan.throughput_rps)}{ratio}, limited by {_limits(plan, scenario)}"
+    point = plan.operating_point
+    if plan.objective == "throughput" or point is None:
+        return f"{what}: {format_rps(plan.throughput_rps)}{ratio}, limited by {_limits(plan, scenario)}"
+    slos = " and ".join(f"TTFT {each.name} of {each.limit_s:g} s" for each in point.percentiles)
+    return (
+        f"{what}: {format_rps(plan.served_rps)} within a {slos}{ratio}; capacity {format_rps(plan.throughput_rps)}, "
+        f"limited by {_limits(plan, scenario)}"
+    )
+
+
+def _rounded(plan: Plan, tokens: int) -> str:
+    """A threshold in K where that is as good, else to the token."""
+    low, high = plan.near_optimal_threshold_tokens or (tokens * 0.97, tokens * 1.03)
+    return round_tokens(tokens, low, high)
 
 
 def _bands(plan: Plan, pool: Pool) -> str:
@@ -67,38 +96,158 @@ def _limits(plan: Plan, scenario: Scenario) -> str:
 def print_plan(out: Console, plan: Plan, scenario: Scenario) -> None:
     """The whole answer of ``plan``, at 80 columns."""
     out.print(verdict(plan, scenario), style="bold", soft_wrap=True)
+    for line in _beside_the_verdict(plan):
+        out.print(line)
+    out.print(_resources(plan, scenario))
+    if plan.link is not None and plan.link.limited_by != "bandwidth" and scenario.link is not None:
+        nominal = format_gbps(to_gbps(scenario.link.bandwidth_bytes_per_s))
+        out.print(
+            f"The link carries {format_gbps(plan.link.gbps)} of {nominal}: {plan.link.limited_by} limits it, more "
+            "bandwidth gives nothing."
+        )
+    if plan.ttft_by_load:
+        out.print(_ttft_table(plan))
+    if plan.operating_point is not None:
+        for line in _why(plan, plan.operating_point):
+            out.print(line)
+    out.print(_failures_table(plan))
+    if plan.sensitivity is not None:
+        out.print(_sensitivity_table(plan, plan.sensitivity))
+    for line in _facts(plan, scenario):
+        out.print(line)
+
+
+def _beside_the_verdict(plan: Plan) -> list[str]:
     other = "mean-length" if plan.estimator == "expected-time" else "expected-time"
     rates = plan.throughput_rps_by_estimator
     other_rps = rates.mean_length if other == "mean-length" else rates.expected_time
     whose = "the paper's estimator" if other == "mean-length" else "mean service times"
-    out.print(f"By {whose} ({other}) this deployment gives {format_rps(other_rps)}.")
-    out.print(_stage_table(plan, scenario))
-    for line in _facts(plan, scenario):
-        out.print(line)
-    if plan.sensitivity is not None:
-        out.print(_sensitivity_table(plan, plan.sensitivity))
-
-
-def _stage_table(plan: Plan, scenario: Scenario) -> Table:
-    table = new_table("Resource", "Count", "Carries", "In use", "Shadow price")
-    used, stages, counts = plan.utilization, plan.stages_rps, plan.instances
-    remote, link, pd = scenario.remote, scenario.link, scenario.pd
-    if remote is not None:
-        name, gain = f"{remote.hardware} prefill ({remote.name})", _price(plan, _PRICES["prfaas"])
-        table.add_row(name, str(counts.prfaas), *_rate_cells(stages.prfaas, used.prfaas, gain))
-    name, gain = f"{pd.hardware} prefill ({pd.name})", _price(plan, _PRICES["pd_prefill"])
-    table.add_row(name, str(counts.pd_prefill), *_rate_cells(stages.pd_prefill, used.pd_prefill, gain))
-    name, gain = f"{pd.hardware} decode ({pd.name})", _price(plan, _PRICES["pd_decode"])
-    table.add_row(name, str(counts.pd_decode), *_rate_cells(stages.pd_decode, used.pd_decode, gain))
-    if link is not None:
-        gain = _price(plan, _PRICES["egress"])
-        table.add_row(
-            f"link {link.source} to {link.destination}",
-            format_gbps(to_gbps(link.bandwidth_bytes_per_s)),
-            format_gbps(plan.egress_gbps),
-            format_share(used.egress) if used.egress is not None else "-",
-            f"{format_rps(gain)} per Gbps" if gain else "-",
+    lines = [f"By {whose} ({other}) this deployment's capacity is {format_rps(other_rps)}."]
+    beside = [
+        f"{_BASELINES[each.name]} {format_rps(each.served_rps)} ({each.ratio:.2f}x"
+        + (f", {each.cost_ratio:.2f}x per USD)" if each.cost_ratio else ")")
+        for each in plan.baselines
+    ]
+    if plan.objective == "goodput" and all(each.name != "homogeneous-pd" for each in plan.baselines):
+        beside.append(f"{_BASELINES['homogeneous-pd']} holds this TTFT at no load")
+    if beside and plan.paths[0].pool == "prfaas":
+        lines.append(f"Baselines: {', '.join(beside)}.")
+    if plan.robust is not None:
+        robust, split = plan.robust, plan.robust.nominal_instances
+        lines.append(
+            f"With latencies up and bandwidth down by {format_share(robust.off_by_share)} it serves "
+            f"{format_rps(robust.worst_rps)}, the best worst case. The plan that is best by the figures "
+            f"({split.pd_prefill} / {split.pd_decode}, {format_rps(robust.nominal_rps)}) would serve "
+            f"{format_rps(robust.nominal_worst_rps)} there."
         )
+    return lines
+
+
+def _resources(plan: Plan, scenario: Scenario) -> Table:
+    table = new_table("Resource", "Count", "In use", "", "+1, new split", "+1, roles kept")
+    table.columns[2].justify = "left"
+    point = plan.operating_point if plan.objective != "throughput" else None
+    used, counts = point.utilization if point else plan.utilization, plan.instances
+    remote, link, pd = scenario.remote, scenario.link, scenario.pd
+    alike = remote is not None and remote.hardware.casefold() == pd.hardware.casefold()
+    if remote is not None:
+        name = f"{remote.hardware} prefill" + (f" ({remote.name})" if alike else "")
+        table.add_row(name, str(counts.prfaas), *_used(used.prfaas), *_gains(plan, remote.name, "prfaas"))
+    on_decode = plan.routing.bands[0].pool == "pd_decode"
+    if not on_decode:
+        name = f"{pd.hardware} prefill" + (f" ({pd.name})" if alike else "")
+        table.add_row(name, str(counts.pd_prefill), *_used(used.pd_prefill), *_gains(plan, pd.name, "pd_prefill"))
+    name = f"{pd.hardware} decode" + (" and prefill" if on_decode else "")
+    table.add_row(name, str(counts.pd_decode), *_used(used.pd_decode), *_gains(plan, pd.name, "pd_decode"))
+    if on_decode:
+        table.add_row("  its prefill alone", "", *_used(used.pd_prefill), "", "")
+    if link is not None:
+        resource = f"{link.source} to {link.destination}"
+        bandwidth = format_gbps(to_gbps(link.bandwidth_bytes_per_s))
+        table.add_row("link, +10 %", bandwidth, *_used(used.egress), *_gains(plan, resource, "egress"))
+    return table
+
+
+def _used(share: float | None) -> tuple[str, str]:
+    """A bar, and the share in figures."""
+    if share is None:
+        return "", "-"
+    eighths = round(min(share, 1.0) * _BAR * 8)
+    full, rest = divmod(eighths, 8)
+    return "█" * full + (_EIGHTHS[rest] if rest else ""), format_share(share)
+
+
+def _gains(plan: Plan, resource: str, stage: Stage) -> tuple[str, str]:
+    """What one more gives with the roles split anew, and with roles as they are."""
+    what_if = next((each for each in plan.what_ifs if each.resource == resource), None)
+    if what_if is None:
+        return "-", "-"
+    return _gain(plan, what_if.gain_rps), _gain(plan, what_if.fixed_roles_gain_rps.get(stage))
+
+
+def _gain(plan: Plan, rps: float | None) -> str:
+    if rps is None:
+        return "-"
+    return f"+{format_rps(rps)}" if rps >= _NOTICED * plan.served_rps else "0"
+
+
+def _ttft_table(plan: Plan) -> Table:
+    title = "Time to first token, queues and transfers included (s)"
+    table = new_table("Load", "Rate", "P50", "P90", "P99", "Wait remote / local", title=title)
+    rows = [(f"{round(100 * each.load_share)} % of capacity", each) for each in plan.ttft_by_load]
+    if plan.operating_point is not None:
+        here = plan.operating_point.ttft
+        rows = [(f"SLO: {format_share(here.load_share)}", here), *rows]
+    for name, each in rows:
+        percentiles = (f"{seconds:.2f}" for seconds in (each.p50_s, each.p90_s, each.p99_s))
+        table.add_row(name, format_rps(each.rate_rps), *percentiles, _waits(each))
+    return table
+
+
+def _waits(each: TtftAtLoad) -> str:
+    waits = (each.mean_waits.prfaas_s, each.mean_waits.pd_prefill_s)
+    return " / ".join("-" if wait is None else f"{wait:.2f}" for wait in waits)
+
+
+def _why(plan: Plan, point: OperatingPoint) -> list[str]:
+    """Why the deployment of largest capacity is another."""
+    other, here = point.largest_capacity, plan.instances
+    if other.instances == here and other.threshold_tokens == plan.threshold_tokens:
+        return []
+    if plan.objective != "goodput":
+        return []
+    choice = [f"threshold {format_tokens(other.threshold_tokens)}"] if other.threshold_tokens is not None else []
+    if other.instances != here:
+        choice = [f"split {other.instances.pd_prefill} / {other.instances.pd_decode}", *choice]
+    line = (
+        f"The largest capacity ({', '.join(choice) or 'another routing'}: {format_rps(other.capacity_rps)}, "
+        f"{format_share(other.capacity_rps / plan.throughput_rps - 1, signed=True)}) serves only "
+        f"{format_rps(other.rate_rps)} within this TTFT"
+    )
+    waits, now = other.mean_waits, point.ttft.mean_waits
+    if waits is None:
+        return [f"{line}: at the rate planned here one of its queues has no end."]
+    longer = [
+        f"{name} {theirs:.2f} s instead of {ours:.2f} s"
+        for name, theirs, ours in (
+            ("remote prefill", waits.prfaas_s, now.prfaas_s),
+            ("local prefill", waits.pd_prefill_s, now.pd_prefill_s),
+        )
+        if theirs is not None and ours is not None and theirs > ours
+    ]
+    why = f": its queues are longer (mean wait here: {', '.join(longer)})" if longer else ""
+    return [f"{line}{why}."]
+
+
+def _failures_table(plan: Plan) -> Table:
+    table = new_table("Lost", "Roles kept", "Served", "New split", "Served", title="Failures, threshold chosen anew")
+    for each in plan.failures:
+        split = each.resplit_instances
+        anew = format_rps(each.resplit_rps)
+        if split is not None and each.resplit_rps > each.fixed_roles_rps * (1 + _NOTICED):
+            anew = f"{split.pd_prefill} / {split.pd_decode}: {anew}"
+        kept, resplit = map(format_share, (each.fixed_roles_served_share, each.resplit_served_share))
+        table.add_row(each.lost, format_rps(each.fixed_roles_rps), kept, anew, resplit)
     return table
 
 
@@ -106,31 +255,22 @@ def _price(plan: Plan, name: str) -> float | None:
     return getattr(plan.shadow_prices, name, None)
 
 
-def _rate_cells(theta: float | None, used: float | None, gain: float | None) -> tuple[str, str, str]:
-    return (
-        format_rps(theta) if theta is not None else "-",
-        format_share(used) if used is not None else "-",
-        format_rps(gain) if gain else "-",
-    )
-
-
 def _facts(plan: Plan, scenario: Scenario) -> list[str]:
-    facts = [f"TTFT without queueing: mean {plan.ttft_s.mean:.2f} s, P90 {plan.ttft_s.p90:.2f} s."]
-    if plan.near_optimal_threshold_tokens:
+    facts = []
+    if plan.near_optimal_threshold_tokens and plan.threshold_tokens is not None:
         low, high = map(format_tokens, plan.near_optimal_threshold_tokens)
-        facts.append(f"Any threshold from {low} to {high} tokens is within 1 % of this throughput.")
-    if plan.cost is not None:
-        ratio = f", {plan.cost.ratio:.2f}x the homogeneous cluster" if plan.cost.ratio else ""
-        facts.append(
-            f"Cost: {plan.cost.usd_per_hour:,.2f} USD/h, {plan.cost.requests_per_usd:,.0f} requests per USD{ratio}."
-        )
+        exact = format_tokens(plan.threshold_tokens)
+        facts.append(f"Threshold {exact}; any from {low} to {high} tokens is within 1 % of this throughput.")
+    elif plan.threshold_tokens is not None:
+        facts.append(f"Threshold {format_tokens(plan.threshold_tokens)} tokens.")
+    facts += _shares(plan) + _cost(plan)
     gains = [
         f"{_change(each)}: +{format_rps(each.gain_rps)} "
         f"(+{format_share(each.gain_share)}{per_cost(each.gain_rps_per_usd_hour)})"
         for each in plan.what_ifs
-        if each.gain_share >= _NOTICED
+        if each.gain_share >= _NOTICED and (each.gain_rps_per_usd_hour or each.resource.startswith("slo."))
     ]
-    facts.append("Planned anew with " + "; with ".join(gains) + "." if gains else "No single addition helps.")
+    facts += [f"Planned anew with {'; with '.join(gains)}."] if gains else []
     facts.append(_proof(plan))
     if plan.solver_check is not None:
         check = plan.solver_check
@@ -138,11 +278,55 @@ def _facts(plan: Plan, scenario: Scenario) -> list[str]:
             f"{check.solver} solves the mixed-integer program to {check.throughput_rps:.6f} req/s, "
             f"{abs(check.relative_difference):.1e} from that bound."
         )
-    facts += _sources(plan, scenario)
+    facts.append(_sources(plan, scenario))
+    for source in ("given", "assumed"):
+        values = [term.value for term in plan.terms if term.source == source]
+        facts += [f"{source.capitalize()}: {', '.join(values)}."] if values else []
+    facts.append(f"Not modelled: {_NOT_MODELLED}.")
     return facts
 
 
+def _shares(plan: Plan) -> list[str]:
+    """Requests without a choice, and those that nothing can take."""
+    lines = []
+    if plan.stay_share > 0:
+        lines.append(f"{format_some_share(plan.stay_share)} of requests must prefill locally whatever their length.")
+    if plan.unservable_share > 0:
+        lines.append(
+            f"{format_some_share(plan.unservable_share)} of requests fit no cluster: unservable, and not counted."
+        )
+    return lines
+
+
+def _cost(plan: Plan) -> list[str]:
+    cost = plan.cost
+    if cost is None:
+        return []
+    ratio = f", {cost.ratio:.2f}x the homogeneous cluster" if cost.ratio else ""
+    lines = [
+        f"Cost: {cost.usd_per_hour:,.2f} USD/h, {cost.usd_per_thousand_requests:,.4g} USD per thousand requests "
+        f"({cost.requests_per_usd:,.0f} requests per USD{ratio})."
+    ]
+    if cost.least_usd_per_thousand_requests is not None:
+        lines.append(
+            f"No counts, split or routing cost less than {cost.least_usd_per_thousand_requests:,.4g} USD per thousand."
+        )
+    if cost.break_even_usd_per_gb is not None:
+        lines.append(f"Remote prefill pays up to {cost.break_even_usd_per_gb:.4g} USD per GB sent.")
+    else:
+        lines.append("Remote prefill does not pay, at whatever price per GB.")
+    return lines
+
+
 def _proof(plan: Plan) -> str:
+    if plan.objective == "goodput":
+        return (
+            "Best of all splits and of the thresholds searched (not proven); capacity cannot exceed "
+            f"{plan.bound_rps:.6f} req/s."
+        )
+    if plan.objective == "cost" or plan.robust is not None:
+        best = "Cheapest" if plan.objective == "cost" else "Best worst case"
+        return f"{best} of all splits and thresholds; capacity cannot exceed {plan.bound_rps:.6f} req/s here."
     if plan.bound_rps is None or plan.gap_share is None or plan.tie_loss_share is None:
         return (
             "Best of all thresholds and splits; the mean-length estimator allows no proof against other routings "
@@ -179,19 +363,25 @@ def _change(what_if: WhatIf) -> str:
 
 
 def _sensitivity_table(plan: Plan, deviations: tuple[Deviation, ...]) -> Table:
-    title = f"Throughput where a figure is off (now {format_rps(plan.throughput_rps)})"
-    table = new_table("Figure", "Off by", "As deployed", "Planned anew", "Split then", title=title)
-    for row in deviations:
-        cells = ["outside a profile", "-", "-"]
-        if row.deployed_rps is not None and row.replanned_rps is not None and row.replanned_instances is not None:
-            split = f"{row.replanned_instances.pd_prefill} / {row.replanned_instances.pd_decode}"
-            cells = [
-                moved(row.deployed_rps, plan.throughput_rps),
-                moved(row.replanned_rps, plan.throughput_rps),
-                split if row.split_changes else "same",
-            ]
-        table.add_row(row.figure, off_by(row.off_by_share), *cells)
+    title = "A figure off: as deployed / planned anew (new split)"
+    shares = sorted({abs(row.off_by_share) for row in deviations})
+    table = new_table("Figure", "Lower", "Higher", title=title)
+    for share in shares:
+        for lower, higher in itertools.pairwise(row for row in deviations if abs(row.off_by_share) == share):
+            if lower.figure == higher.figure:
+                name = f"{lower.figure}, {share:.0%}".replace("%", " %")
+                table.add_row(name, _deviation(plan, lower), _deviation(plan, higher))
     return table
+
+
+def _deviation(plan: Plan, row: Deviation) -> str:
+    if row.deployed_rps is None or row.replanned_rps is None or row.replanned_instances is None:
+        return "outside a profile"
+    kept, anew = (format_share(rps / plan.served_rps - 1, signed=True) for rps in (row.deployed_rps, row.replanned_rps))
+    split = (
+        f" ({row.replanned_instances.pd_prefill} / {row.replanned_instances.pd_decode})" if row.split_changes else ""
+    )
+    return f"{kept} / {anew}{split}"
 
 
 def off_by(share: float) -> str:
@@ -204,13 +394,13 @@ def moved(rps: float, now_rps: float) -> str:
     return f"{rps:.2f} ({format_share(rps / now_rps - 1, signed=True)})"
 
 
-def _sources(plan: Plan, scenario: Scenario) -> list[str]:
-    lines = []
+def _sources(plan: Plan, scenario: Scenario) -> str:
+    """Where the figures come from, in a word each."""
+    parts = []
     for cluster in (scenario.remote, scenario.pd):
-        if cluster is None:
-            continue
-        source = plan.provenance[cluster.name]
-        parts = [f"prefill {source.prefill}", f"KVCache {source.kv_cache}"]
-        parts += [f"decode {source.decode}"] if source.decode else []
-        lines.append(f"{source.hardware} figures: " + "; ".join(parts) + ".")
-    return lines
+        if cluster is not None:
+            source = plan.provenance[cluster.name]
+            kinds = [("prefill", source.prefill), ("KVCache", source.kv_cache), ("decode", source.decode)]
+            words = ", ".join(f"{what} {kind.split(',')[0]}" for what, kind in kinds if kind)
+            parts.append(f"{source.hardware} {words}")
+    return f"Figures: {'; '.join(parts)} (sources: models show {scenario.model.name})."

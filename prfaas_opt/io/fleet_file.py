@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 from prfaas_opt.fleet import Connection, Fleet, Holding, Limits, Site, Stream
 from prfaas_opt.io.document import dotted
 from prfaas_opt.io.spec import INVALID, suggestion
+from prfaas_opt.io.terms_fields import ADMISSION_FIELDS, MeasuredBandwidth, admission_of, route_of, service_of
 from prfaas_opt.io.two_pools import beyond_two_pools
+from prfaas_opt.terms import Service
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import FieldPath
@@ -95,14 +97,30 @@ class Assembly:
                 if INVALID not in vars(entry).values() and self._models and self._values["slo"] is not INVALID
             ),
             sites=tuple(
-                Site(name, cluster["role"], tuple(self._holdings(name)))
+                Site(name, cluster["role"], tuple(self._holdings(name)), admission_of(cluster))
                 for name, cluster in self._clusters.items()
-                if cluster["role"] is not INVALID
+                if INVALID not in (cluster[key] for key in ("role", *ADMISSION_FIELDS))
             ),
             connections=tuple(_connection(link) for link in links if INVALID not in link.values()),
             estimator=values["estimator"],
+            service=self._service(),
             origin=self._context.document,
         )
+
+    def _service(self) -> Service:
+        """How requests are served, where those fields read well."""
+        values, slo = self._values, self._values["slo"]
+        if len(self._entries) == 1 and self._entries[0].slo is not None:
+            slo = self._entries[0].slo
+        fields = (
+            values["arrivals"],
+            values["transfer"],
+            values["local_prefill"],
+            values["residency"],
+            values["links"],
+            slo,
+        )
+        return Service() if INVALID in fields else service_of(values, slo, self._context.document.data)
 
     # Traffic
 
@@ -267,13 +285,46 @@ class Assembly:
                 self._context.add(("baseline",), "not-supported", message, "leave baseline out")
             if self._values["estimator"] == "mean-length":
                 self._context.add(("estimator",), "not-supported", f"mean-length {message}", "write expected-time")
-        elif baseline is not INVALID and baseline["hardware"] not in (None, INVALID):
+            for path in self._stated_terms():
+                self._context.add(path, "not-supported", message, f"leave {path[-1]} out")
+            return
+        if self._values["estimator"] == "mean-length":
+            self._check_estimator()
+        if baseline is not INVALID and baseline["hardware"] not in (None, INVALID):
             for model in self._models.values():
                 profile, here = model.profile(baseline["hardware"]), ("baseline", "hardware")
                 if profile is None:
                     self._unknown_hardware(baseline["hardware"], here)
                 elif profile.decode is None:
                     self._no_decode(profile.hardware, here)
+
+    def _stated_terms(self) -> list[FieldPath]:
+        """The terms that only a plan of two pools knows, where they are stated."""
+        data = self._context.document.data
+        found: list[FieldPath] = [(key,) for key in ("arrivals", "local_prefill", "residency") if key in data]
+        found += [
+            ("clusters", name, key)
+            for name in self._clusters
+            for key in ADMISSION_FIELDS
+            if key in data["clusters"][name]
+        ]
+        found += [("slo", "ttft")] if "ttft" in data.get("slo", {}) else []
+        found += [(*entry.path, "slo", "ttft") for entry in self._entries if entry.slo and entry.slo["ttft"]]
+        return found
+
+    def _check_estimator(self) -> None:
+        """Mean-length is the paper's estimator, and knows the paper's terms only."""
+        service, data = self._service(), self._context.document.data
+        beyond: list[tuple[FieldPath, bool]] = [
+            (("slo", "ttft"), bool(service.ttft)),
+            (("local_prefill",), service.local_prefill == "on_decode"),
+            (("residency",), service.stay_share > 0),
+            *((("clusters", name, "max_context"), "max_context" in data["clusters"][name]) for name in self._clusters),
+        ]
+        for path, stated in beyond:
+            if stated:
+                message = "needs mean service times, but found estimator mean-length"
+                self._context.add(path, "not-supported", message, "write estimator: expected-time, or leave it out")
 
     def _unknown_hardware(self, hardware: str, here: FieldPath) -> None:
         known = list(dict.fromkeys(each for model in self._models.values() for each in model.hardware))
@@ -336,6 +387,8 @@ def _model_name(entry: _Entry) -> str:
 
 
 def _limits(amount: Any) -> Limits:
+    if isinstance(amount, MeasuredBandwidth):
+        return Limits(amount.bytes_per_s, amount.bytes_per_s)
     return amount if isinstance(amount, Limits) else Limits(amount, amount)
 
 
@@ -347,4 +400,5 @@ def _connection(link: dict[str, Any]) -> Connection:
         max_utilization=link["max_utilization"],
         usd_per_gbps_hour=link["price_per_gbps_hour"],
         usd_per_gb=link["price_per_gb"],
+        route=route_of(link),
     )

@@ -167,6 +167,10 @@ BANDWIDTH = Quantity(
     units.parse_bandwidth("1,000TB/s"),
     or_zero=True,
 )
+DURATION = Quantity(
+    'a duration such as "80ms" or "7s", 0 or 1us to 1 hour', units.parse_duration, 1e-6, units.HOUR_S, or_zero=True
+)
+SIZE = Quantity('a size such as "16MiB", 1B to 1TB', units.parse_size, 1.0, units.parse_size("1TB"))
 COUNT = Number("a whole number, 1 or more", minimum=1, maximum=10_000_000, whole=True)
 COUNT_OR_ZERO = Number("a whole number, 0 or more", minimum=0, maximum=10_000_000, whole=True)
 POSITIVE = Number("a positive number", above=0)
@@ -184,4 +188,5 @@ class _Share(Number):
         return super().read(context, value, path)
 
 
+SHARE_OR_ZERO = _Share("a share from 0 to 1", minimum=0, maximum=1)
 CEILING = _Share("a share from 0.0001 to 1", minimum=0.0001, maximum=1)

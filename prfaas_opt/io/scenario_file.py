@@ -15,6 +15,16 @@ from prfaas_opt.io.loading import load_model, load_workload, model_of
 from prfaas_opt.io.overrides import apply_overrides
 from prfaas_opt.io.scalars import BANDWIDTH, CEILING, COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, POSITIVE, Choice, Text
 from prfaas_opt.io.spec import INVALID, Context, Either, Field, ListOf, MapOf, Record, read_whole
+from prfaas_opt.io.terms_fields import (
+    ADMISSION_FIELDS,
+    ARRIVALS,
+    LOCAL_PREFILL,
+    MEASURED,
+    RESIDENCY,
+    ROUTE_FIELDS,
+    TRANSFER,
+    TTFT,
+)
 from prfaas_opt.io.two_pools import beyond_two_pools, scenario_of
 from prfaas_opt.io.wording import shown
 from prfaas_opt.io.workload_file import WORKLOAD
@@ -70,7 +80,7 @@ def _model_record() -> Record:
     return MODEL
 
 
-def _range(kind: Kind, of_least: Kind, doc: str) -> Either:
+def _range(kind: Kind, of_least: Kind, doc: str, form: type[Record] = Record) -> Either:
     """A fixed amount, or a mapping with the least and the most of it."""
 
     def build(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
@@ -81,7 +91,7 @@ def _range(kind: Kind, of_least: Kind, doc: str) -> Either:
         return Limits(values["min"], values["max"])
 
     least, most = Field(of_least, f"lower limit of {doc}", 0), Field(kind, f"upper limit of {doc}")
-    return Either(kind, Record({"min": least, "max": most}, build, "a mapping with min and max"))
+    return Either(kind, form({"min": least, "max": most}, build, "a mapping with min and max"))
 
 
 @dataclass(frozen=True)
@@ -99,6 +109,21 @@ class _ClusterRecord(Record):
         uniform = super().schema()
         uniform["properties"]["hardware"] = Text().schema() | {"description": self.fields["hardware"].doc}
         return {"anyOf": [uniform, _MIXED_CLUSTER.schema()]}
+
+
+@dataclass(frozen=True)
+class _BandwidthRecord(Record):
+    """A range of bandwidth, or measurements of it."""
+
+    def read(self, context: Context, value: Any, path: FieldPath) -> Any:
+        """The limits, or a percentile."""
+        if isinstance(value, dict) and "measured" in value:
+            return MEASURED.read(context, value, path)
+        return super().read(context, value, path)
+
+    def schema(self) -> dict[str, Any]:
+        """JSON Schema of both forms."""
+        return {"anyOf": [super().schema(), MEASURED.schema()]}
 
 
 _PRICE = Field(NOT_NEGATIVE, "USD per GPU-hour", None)
@@ -131,11 +156,13 @@ _HARDWARE = Field(
 )
 
 CLUSTER = _ClusterRecord(
-    {"role": _ROLE, "hardware": _HARDWARE, **HOLDING.fields}, instead=HOLDING.instead, keep_invalid=True
+    {"role": _ROLE, "hardware": _HARDWARE, **HOLDING.fields, **ADMISSION_FIELDS},
+    instead=HOLDING.instead,
+    keep_invalid=True,
 )
 
 _MIXED_CLUSTER = Record(
-    {"role": _ROLE, "hardware": Field(_HOLDINGS, "amounts and prices by accelerator name")},
+    {"role": _ROLE, "hardware": Field(_HOLDINGS, "amounts and prices by accelerator name"), **ADMISSION_FIELDS},
     elsewhere={
         key: ("it under each kind of hardware of the cluster", f"write hardware: {{NAME: {{{key}: ...}}}}")
         for key in HOLDING.fields
@@ -147,17 +174,23 @@ LINK = Record(
     {
         "from": Field(Text(), "cluster that sends KVCache"),
         "to": Field(Text(), "cluster that receives it"),
-        "bandwidth": Field(_range(BANDWIDTH, BANDWIDTH, "bandwidth"), 'rate with its unit, "100Gbps"'),
+        "bandwidth": Field(
+            _range(BANDWIDTH, BANDWIDTH, "bandwidth", _BandwidthRecord),
+            'rate with its unit, "100Gbps"; or {measured: [...], percentile: 5} of measured ones',
+        ),
         "max_utilization": _MAX_UTILIZATION,
-        "price_per_gbps_hour": Field(NOT_NEGATIVE, "USD per Gbps of bandwidth and hour; part of a fleet's cost", None),
-        "price_per_gb": Field(NOT_NEGATIVE, "USD per GB that is sent; part of a fleet's cost", None),
+        "price_per_gbps_hour": Field(NOT_NEGATIVE, "USD per Gbps of bandwidth and hour; part of the cost", None),
+        "price_per_gb": Field(NOT_NEGATIVE, "USD per GB that is sent; part of the cost", None),
+        **ROUTE_FIELDS,
     },
     keep_invalid=True,
 )
 
 SLO = Record(
-    {"tokens_per_s": Field(POSITIVE, "decode rate of one request, tokens/s", None)},
-    not_yet={"ttft": "a TTFT objective is not supported by this version"},
+    {
+        "tokens_per_s": Field(POSITIVE, "decode rate of one request, tokens/s", None),
+        "ttft": Field(TTFT, "time to first token that must hold, {p90: 7s}; two pools only", ()),
+    }
 )
 
 STREAM = Record(
@@ -190,12 +223,19 @@ SCENARIO = Record(
         "traffic": Field(ListOf(STREAM), "several models or workloads, instead of `model` and `workload`", None),
         "clusters": Field(MapOf(CLUSTER, "a mapping from cluster names to clusters"), "clusters by name"),
         "links": Field(ListOf(LINK, least=0), "connections between clusters", ()),
-        "slo": Field(SLO, "service level objectives", {"tokens_per_s": None}),
+        "slo": Field(SLO, "service level objectives", {"tokens_per_s": None, "ttft": ()}),
+        "arrivals": Field(ARRIVALS, "how requests arrive; two pools only", {"cv2": 1.0}),
+        "transfer": Field(TRANSFER, "what offloading sends", {key: f.default for key, f in TRANSFER.fields.items()}),
+        "local_prefill": Field(
+            LOCAL_PREFILL,
+            "dedicated: on instances of their own; on_decode: on those that decode, beside it; two pools only",
+            "dedicated",
+        ),
+        "residency": Field(RESIDENCY, "requests that must stay; two pools only", {"stay_share": 0.0}),
         "estimator": Field(Choice(ESTIMATORS), "how service times are averaged", "expected-time"),
         "baseline": Field(BASELINE, "homogeneous cluster to compare two pools with", dict.fromkeys(BASELINE.fields)),
     },
     instead={"traffic": ("model", "workload")},
-    not_yet={key: f"{key} is not supported by this version" for key in ("arrivals", "transfer", "local_prefill")},
     keep_invalid=True,
 )
 

@@ -49,7 +49,15 @@ def scenario_of(fleet: Fleet, baseline: Baseline) -> Scenario:
     (stream,) = fleet.streams
     pools = {site.role: _cluster(site, stream.model) for site in fleet.sites}
     links = [
-        Link(each.source, each.destination, each.bandwidth_bytes_per_s.most, each.max_utilization)
+        Link(
+            source=each.source,
+            destination=each.destination,
+            bandwidth_bytes_per_s=each.bandwidth_bytes_per_s.most,
+            max_utilization=each.max_utilization,
+            route=each.route,
+            price_per_gbps_hour=each.usd_per_gbps_hour,
+            price_per_gb=each.usd_per_gb,
+        )
         for each in fleet.connections
     ]
     return Scenario(
@@ -62,6 +70,7 @@ def scenario_of(fleet: Fleet, baseline: Baseline) -> Scenario:
         tokens_per_s=stream.tokens_per_s,
         baseline=baseline,
         estimator=fleet.estimator,
+        service=fleet.service,
         origin=fleet.origin,
     )
 
@@ -71,4 +80,12 @@ def _cluster(site: Site, model: Model) -> Cluster:
     profile = model.profile(holding.hardware)
     assert profile is not None
     instances = int(holding.gpus.most) // profile.gpus_per_instance
-    return Cluster(site.name, site.role, holding.hardware, instances, holding.max_utilization, holding.usd_per_gpu_hour)
+    return Cluster(
+        name=site.name,
+        role=site.role,
+        hardware=holding.hardware,
+        instances=instances,
+        max_utilization=holding.max_utilization,
+        price_per_gpu_hour=holding.usd_per_gpu_hour,
+        admission=site.admission,
+    )

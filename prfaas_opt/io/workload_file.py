@@ -155,6 +155,9 @@ class _ConstantLength:
 _LENGTHS = Either(_ConstantLength(), LENGTHS)
 
 
+_CACHED = Number("a share from 0 to 0.99", minimum=0, maximum=0.99)
+
+
 def _workload(_context: Context, _path: FieldPath, values: dict[str, Any]) -> Workload:
     return Workload(**values)
 
@@ -166,6 +169,7 @@ WORKLOAD = Record(
         "source": Field(Text(), "where the figures come from", ""),
         "input_tokens": Field(_LENGTHS, "uncached prompt length: a number or a distribution"),
         "output_tokens": Field(_LENGTHS, "generated length: a number or a distribution"),
+        "cached_share": Field(_CACHED, "share of every whole prompt found in a prefix cache, beside input_tokens", 0.0),
     },
     _workload,
 )

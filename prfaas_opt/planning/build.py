@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import math
 from typing import TYPE_CHECKING
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
-from prfaas_opt.planning.decoding import Decoding, decoding
-from prfaas_opt.planning.problem import RemotePool, TwoPoolProblem
+from prfaas_opt.planning.curves import ServiceCurves, service_curves
+from prfaas_opt.planning.decoding import DecodeLimits, Decoding, decode_limits, decoding
+from prfaas_opt.planning.eligibility import eligible
+from prfaas_opt.planning.problem import (
+    NONE_STAY,
+    DecodeAtBatch,
+    OnDecodeProblem,
+    RemotePool,
+    Staying,
+    TwoPoolProblem,
+)
+from prfaas_opt.throughput.expectation import Expectation
+from prfaas_opt.throughput.link import Carried, effective_link, request_rate
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
+    from prfaas_opt.planning.eligibility import Eligible
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.model import Profile
     from prfaas_opt.scenario import Cluster, Scenario
-    from prfaas_opt.workload.workload import Workload
+    from prfaas_opt.workload.distribution import LengthDistribution
 
 BASELINE = "baseline"
 """Name of the homogeneous cluster, as its field in a scenario."""
+_ROUNDING = 1e-12
 
 
 def two_pool_problem(scenario: Scenario) -> TwoPoolProblem:
@@ -27,37 +40,117 @@ def two_pool_problem(scenario: Scenario) -> TwoPoolProblem:
 
     Raises:
         InputError: lengths outside a profile, all of them.
-        InfeasibleError: the SLO or the number of instances leaves no deployment.
+        InfeasibleError: the SLO, the contexts or the number of instances leave no deployment.
     """
-    pd, local_profile = scenario.pd, profile_of(scenario, scenario.pd)
-    problems = _range_problems(scenario, [(c, profile_of(scenario, c)) for c in (scenario.remote, pd) if c])
+    pd = scenario.pd
+    admitted = eligible(scenario)
+    problems = _range_problems(scenario, admitted)
     if problems:
         raise InputError(problems)
-    return TwoPoolProblem(
-        lengths=scenario.workload.input_tokens,
-        remote=_remote_pool(scenario),
-        local_prefill_s=local_profile.prefill_s,
+    local = curves_of(scenario, pd)
+    remote = _remote_pool(scenario, admitted)
+    choosing = admitted.served if remote is None else remote.lengths
+    problem = TwoPoolProblem(
+        lengths=choosing,
+        remote=remote,
+        local_prefill_s=local.occupancy_s,
         pd_instances=pd.instances,
         splits=range(pd.instances),
         pd_ceiling=pd.max_utilization,
-        decode_rps_per_instance=_decode_rps_per_instance(scenario, pd, local_profile),
+        decode_rps_per_instance=decoding_of(scenario).rps_per_instance,
         estimator=scenario.estimator,
+        served=admitted.served,
+        local_latency_s=local.latency_s,
+        staying=NONE_STAY if choosing is admitted.served else _staying(admitted, local.occupancy_s),
     )
+    if scenario.service.local_prefill == "on_decode":
+        return _on_decode(scenario, problem)
+    _check_roles(scenario)
+    return problem
 
 
-def _remote_pool(scenario: Scenario) -> RemotePool | None:
-    """The remote pool; None where there is none or its link carries nothing, so that nothing can be offloaded."""
+def curves_of(scenario: Scenario, cluster: Cluster) -> ServiceCurves:
+    """What requests of the scenario's workload cost in a cluster."""
+    return service_curves(profile_of(scenario, cluster), scenario.workload, scenario.service.transfer)
+
+
+def carried_by_link(scenario: Scenario) -> Carried:
+    """What the link carries and what limits it; nothing where there is none."""
+    link, remote = scenario.link, scenario.remote
+    if link is None or remote is None:
+        return Carried(0.0, "bandwidth")
+    nics = (
+        math.inf if (nic := each.admission.nic_bytes_per_s) is None else each.instances * nic
+        for each in (remote, scenario.pd)
+    )
+    return effective_link(link.bandwidth_bytes_per_s, link.max_utilization, link.route, *nics)
+
+
+def carried_of_request(scenario: Scenario) -> Carried:
+    """What one request's transfer takes on the link without others."""
+    assert scenario.link is not None
+    nics = [each.admission.nic_bytes_per_s for each in (scenario.remote, scenario.pd) if each]
+    slower = min((nic for nic in nics if nic is not None), default=math.inf)
+    return request_rate(carried_by_link(scenario), scenario.link.route, slower)
+
+
+def in_flight_byte_s(scenario: Scenario) -> float:
+    """KVCache in flight to a decode instance, byte*s a request, as if all were offloaded: size * transfer time."""
+    if not scenario.can_offload or scenario.remote is None or scenario.link is None:
+        return 0.0
+    rate = carried_of_request(scenario).bytes_per_s
+    sent = curves_of(scenario, scenario.remote).sent_bytes
+    lengths = eligible(scenario).served
+    if lengths.high > sent.upper or rate == 0:
+        return 0.0
+    mean, square = Expectation(sent, lengths).total, Expectation(sent.squared(), lengths).total
+    return square / rate + mean * scenario.link.route.rtt_s
+
+
+def _remote_pool(scenario: Scenario, admitted: Eligible) -> RemotePool | None:
+    """The remote pool; None where there is none, or nothing can be offloaded to it."""
     remote, link = scenario.remote, scenario.link
-    if remote is None or link is None or not scenario.can_offload:
+    if remote is None or link is None or admitted.choosing is None:
         return None
-    profile = profile_of(scenario, remote)
+    carried = carried_by_link(scenario)
+    if carried.bytes_per_s <= 0:
+        return None
+    curves = curves_of(scenario, remote)
     return RemotePool(
-        lengths=scenario.workload.input_tokens,
+        lengths=admitted.choosing,
         usable_instances=remote.instances * remote.max_utilization,
-        prefill_s=profile.prefill_s,
-        kv_bytes=profile.kv_bytes,
-        egress_bytes_per_s=link.bandwidth_bytes_per_s * link.max_utilization,
+        prefill_s=curves.occupancy_s,
+        kv_bytes=curves.sent_bytes,
+        egress_bytes_per_s=carried.bytes_per_s,
+        latency_s=curves.latency_s,
     )
+
+
+def _staying(admitted: Eligible, local_prefill_s: Curve) -> Staying:
+    """The requests that must prefill in the PD cluster."""
+    time, longest, stay = (
+        Expectation(local_prefill_s, admitted.served),
+        admitted.longest_remote_tokens,
+        admitted.stay_share,
+    )
+    return Staying(
+        share=admitted.served.share_above(longest) + stay * admitted.served.share_at_most(longest),
+        local_s=time.above(longest) + stay * time.at_most(longest),
+        longest_remote_tokens=longest,
+        stay_share=stay,
+    )
+
+
+def _on_decode(scenario: Scenario, dedicated: TwoPoolProblem) -> OnDecodeProblem:
+    """Local prefill on the decode instances: each batch that the token rate and memory allow is a split."""
+    limits, wanted = limits_of_decode(scenario), scenario.tokens_per_s
+    at_batch = {}
+    for batch in itertools.chain.from_iterable(limits.spans):
+        share = 1.0 - limits.step_s(batch) * wanted / limits.steps.accepted_tokens if wanted else 1.0
+        at_batch[batch] = DecodeAtBatch(1.0 / limits.rps(batch), 0.0 if share < _ROUNDING else share)
+    fields = {field.name: getattr(dedicated, field.name) for field in dataclasses.fields(dedicated)}
+    splits = range(min(at_batch), max(at_batch) + 1)
+    return OnDecodeProblem(**(fields | {"splits": splits, "at_batch": at_batch}))
 
 
 def homogeneous_scenario(scenario: Scenario) -> Scenario:
@@ -109,48 +202,57 @@ def _place(scenario: Scenario, cluster: Cluster, *field: str) -> str:
     return scenario.origin.where((*path, *field))
 
 
-def decode_batch(scenario: Scenario, profile: Profile) -> int:
-    """BS_max on a profile under the scenario's token rate.
+def limits_of_decode(scenario: Scenario) -> DecodeLimits:
+    """What bounds the batch of a decode instance.
 
     Raises:
-        InputError: the profile has no decode figures.
-        InfeasibleError: no measured batch is fast enough.
+        InputError: the profile has no decode figures, or none at the workload's mean context.
     """
-    return _decoding(scenario, profile).batch
+    profile = profile_of(scenario, scenario.pd)
+    flight = in_flight_byte_s(scenario) if profile.memory else 0.0
+    return decode_limits(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin, flight)
 
 
-def _decoding(scenario: Scenario, profile: Profile) -> Decoding:
-    return decoding(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin)
+def decoding_of(scenario: Scenario) -> Decoding:
+    """How an instance decodes at the largest batch.
+
+    Raises:
+        InputError: the profile has no decode figures, or none at the workload's mean context.
+        InfeasibleError: no batch is fast enough, or none fits in memory.
+    """
+    profile = profile_of(scenario, scenario.pd)
+    flight = in_flight_byte_s(scenario) if profile.memory else 0.0
+    return decoding(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin, flight)
 
 
-def _decode_rps_per_instance(scenario: Scenario, cluster: Cluster, profile: Profile) -> float:
-    rps = _decoding(scenario, profile).rps_per_instance
-    if cluster.instances == 1 and not scenario.can_offload:
+def _check_roles(scenario: Scenario) -> None:
+    pd = scenario.pd
+    if pd.instances == 1 and not scenario.can_offload:
         raise InfeasibleError(
             Problem(
                 "split",
-                _place(scenario, cluster, "instances"),
+                _place(scenario, pd, "instances"),
                 "1 instance cannot both prefill and decode, and no link carries prefilled requests to it",
-                "give it 2 instances, or a prefill cluster behind a link with some bandwidth",
+                "give it 2 instances, a prefill cluster behind a link with some bandwidth, or local_prefill: on_decode",
             )
         )
-    return rps
 
 
-def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profile]]) -> list[Problem]:
-    """Lengths of the workload that the figures of the clusters' profiles do not cover."""
-    lengths = scenario.workload.input_tokens
+def _range_problems(scenario: Scenario, admitted: Eligible) -> list[Problem]:
+    """Lengths that the clusters would take and the figures of their profiles do not cover."""
+    taken = [(cluster, lengths) for cluster, lengths in _taken(scenario, admitted) if cluster and lengths]
     short = [
-        (curve.upper, f"{name} on {profile.hardware}")
-        for cluster, profile in clusters
-        for name, curve in _curves(profile, cluster.role == "prefill")
+        (curve.upper, f"{name} on {cluster.hardware}", lengths)
+        for cluster, lengths in taken
+        for name, curve in curves_used(scenario, cluster)
         if lengths.high > curve.upper
     ]
     if short:
-        least = min(upper for upper, _ in short)
-        known = ", ".join(f"{what} up to {units.format_tokens(upper)}" for upper, what in short)
+        least = min(upper for upper, _, _ in short)
+        known = ", ".join(f"{what} up to {units.format_tokens(upper)}" for upper, what, _ in short)
+        longest = max(lengths.high for _, _, lengths in short)
         message = (
-            f"{scenario.workload.name} has requests of up to {units.format_tokens(lengths.high)} tokens, but of "
+            f"{scenario.workload.name} has requests of up to {units.format_tokens(longest)} tokens, but of "
             f"{scenario.model.name} is known: {known}"
         )
         fix = (
@@ -162,59 +264,25 @@ def _range_problems(scenario: Scenario, clusters: Sequence[tuple[Cluster, Profil
         Problem(
             "negative-size",
             _place(scenario, cluster),
-            f"below its first point the KVCache size of {scenario.model.name} on {profile.hardware} follows the first "
+            f"below its first point the KVCache size of {scenario.model.name} on {cluster.hardware} follows the first "
             f"segment's slope and would be negative at {units.format_tokens(lengths.low)} tokens",
             "add a point at a shorter length",
         )
-        for cluster, profile in clusters
-        if cluster.role == "prefill" and profile.kv_bytes(lengths.low) < 0
+        for cluster, lengths in taken
+        if cluster.role == "prefill" and curves_of(scenario, cluster).sent_bytes(lengths.low) < 0
     ]
 
 
-def _curves(profile: Profile, sends: bool) -> list[tuple[str, Curve]]:
-    """The curves of a profile that matter in a cluster, which may send KVCache or not."""
-    latency = ("prefill latency", profile.prefill_s)
-    return [latency, ("KVCache size", profile.kv_bytes)] if sends else [latency]
+def _taken(scenario: Scenario, admitted: Eligible) -> list[tuple[Cluster | None, LengthDistribution | None]]:
+    """The lengths that each cluster may prefill; the remote one's are checked even behind a link of no bandwidth."""
+    remote = admitted.served if admitted.choosing is None else admitted.choosing
+    return [(scenario.remote, remote), (scenario.pd, admitted.served)]
 
 
-def assumptions(scenario: Scenario) -> tuple[str, ...]:
-    """What a reader of this scenario's results should know: warnings of the model, lengths outside the data."""
-    notes = list(scenario.model.warnings)
-    try:
-        two_pool_problem(homogeneous_scenario(scenario))
-    except (InputError, InfeasibleError) as error:
-        notes.append(f"there is no homogeneous cluster to compare with: {error.problems[0].message}")
-    for cluster in (scenario.remote, scenario.pd):
-        if cluster is not None:
-            sends = cluster.role == "prefill"
-            notes += lengths_outside(scenario.workload, profile_of(scenario, cluster), sends)
-    return tuple(notes)
-
-
-def lengths_outside(workload: Workload, profile: Profile, sends: bool) -> list[str]:
-    """Notes on the requests whose lengths lie outside the data of a profile; ``sends``: it sends KVCache too."""
-    lengths, notes = workload.input_tokens, []
-    curves = [curve for _, curve in _curves(profile, sends)]
-    first = max(curve.measured_low_tokens for curve in curves)
-    last = min(curve.measured_high_tokens for curve in curves)
-    below, above = lengths.share_at_most(first) if lengths.low < first else 0.0, lengths.share_above(last)
-    assumed = "the first latency and the first slope in size are" if sends else "the first latency is"
-    if below > 0:
-        notes.append(
-            f"{units.format_some_share(below)} of requests are shorter than {units.format_tokens(first)} tokens, where "
-            f"the {profile.hardware} figures begin; {assumed} assumed there"
-        )
-    if above > 0:
-        notes.append(
-            f"{units.format_some_share(above)} of requests are longer than {units.format_tokens(last)} tokens, where "
-            f"the {profile.hardware} figures end; beyond, the profile's extrapolation is assumed"
-        )
-    return notes
-
-
-def share_outside(workload: Workload, profile: Profile) -> float:
-    """The share of requests whose lengths lie outside the data of a profile."""
-    lengths, curves = workload.input_tokens, (profile.prefill_s, profile.kv_bytes)
-    first = max(curve.measured_low_tokens for curve in curves)
-    last = min(curve.measured_high_tokens for curve in curves)
-    return (lengths.share_at_most(first) if lengths.low < first else 0.0) + lengths.share_above(last)
+def curves_used(scenario: Scenario, cluster: Cluster) -> list[tuple[str, Curve]]:
+    """The curves that matter in a cluster, which sends KVCache or does not, named."""
+    curves = curves_of(scenario, cluster)
+    used = [("prefill latency", curves.latency_s)]
+    if curves.occupancy_s is not curves.latency_s:
+        used.append(("prefill occupancy", curves.occupancy_s))
+    return [*used, ("KVCache size", curves.sent_bytes)] if cluster.role == "prefill" else used

@@ -23,7 +23,7 @@ from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
 if TYPE_CHECKING:
     from prfaas_opt.numerics import Term
-    from prfaas_opt.planning.problem import Loads, Range, RemotePool, TwoPoolProblem
+    from prfaas_opt.planning.problem import Loads, LocalLimit, Range, RemotePool, TwoPoolProblem
     from prfaas_opt.planning.threshold import BestThreshold
 
 _ROUNDING = 1e-12
@@ -42,6 +42,7 @@ class Prices:
         local_rps: per usable local prefill instance.
         decode_rps: per usable decode instance.
         link_rps_per_byte_per_s: per usable byte/s of the link.
+        usable_local: the usable local prefill instances that the bound counts on.
     """
 
     bound_rps: float
@@ -49,6 +50,7 @@ class Prices:
     local_rps: float = 0.0
     decode_rps: float = 0.0
     link_rps_per_byte_per_s: float = 0.0
+    usable_local: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -105,19 +107,30 @@ class PrefillBound:
         self._problem = problem
         self.routing = CheapestRouting(problem, problem.remote) if problem.remote else None
 
-    def of(self, prefill_instances: int, best: BestThreshold) -> Prices:
+    def of(self, split: int, best: BestThreshold) -> Prices:
         """The least bound found for a split, given its best threshold."""
+        limits = self._problem.local_limits(split)
+        return min((self._under(limit, best) for limit in limits), key=lambda prices: prices.bound_rps)
+
+    def _under(self, limit: LocalLimit, best: BestThreshold) -> Prices:
+        """The least bound found if this alone limited local prefill."""
         problem, remote = self._problem, self._problem.remote
-        usable = problem.usable_prefill(prefill_instances)
         if remote is None or self.routing is None:
-            return Prices(_rounded_up(usable / problem.local_time.total), local_rps=1 / problem.local_time.total)
-        if prefill_instances == 0:
+            seconds = problem.local_total_s + limit.overhead_s
+            return Prices(
+                _rounded_up(limit.usable_instances / seconds),
+                local_rps=1 / seconds,
+                usable_local=limit.usable_instances,
+            )
+        if limit.usable_instances == 0 and problem.staying.local_s + limit.overhead_s > 0:
+            return Prices(0.0)
+        if limit.usable_instances == 0:
             compute = remote.usable_instances / remote.time.total
             link = remote.egress_bytes_per_s / remote.sent.total
             if compute <= link:
                 return Prices(_rounded_up(compute), remote_rps=1 / remote.time.total)
             return Prices(_rounded_up(link), link_rps_per_byte_per_s=1 / remote.sent.total)
-        return _SplitBound(problem, remote, self.routing, usable, best).least()
+        return _SplitBound(problem, remote, self.routing, limit, best).least()
 
 
 def _rounded_up(bound_rps: float) -> float:
@@ -132,11 +145,11 @@ class _SplitBound:
         problem: TwoPoolProblem,
         remote: RemotePool,
         routing: CheapestRouting,
-        usable_local: float,
+        limit: LocalLimit,
         best: BestThreshold,
     ) -> None:
         self._remote, self._routing = remote, routing
-        self._local_prefill_s, self._usable_local = problem.local_prefill_s, usable_local
+        self._local_prefill_s, self._limit = problem.local_prefill_s, limit
         self._best = best
         low, high = problem.lengths.low, problem.lengths.high
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
@@ -157,10 +170,10 @@ class _SplitBound:
         a = (1.0 - link_share) / self._remote.usable_instances
         b = link_share / self._remote.egress_bytes_per_s
         loads = self._routing.loads(a, local_price, b)
-        mean = a * loads.remote_s + b * loads.sent_bytes + local_price * loads.local_s
-        bound = _rounded_up((1.0 + local_price * self._usable_local) / mean)
+        mean = a * loads.remote_s + b * loads.sent_bytes + local_price * (loads.local_s + self._limit.overhead_s)
+        bound = _rounded_up((1.0 + local_price * self._limit.usable_instances) / mean)
         if bound < self._prices.bound_rps:
-            self._prices = Prices(bound, a / mean, local_price / mean, 0.0, b / mean)
+            self._prices = Prices(bound, a / mean, local_price / mean, 0.0, b / mean, self._limit.usable_instances)
         return loads
 
     def _indifferent_price(self, link_share: float, length: float) -> float:
@@ -179,7 +192,8 @@ class _SplitBound:
         def imbalance(log_price: float) -> float:
             loads = self._try(link_share, math.exp(log_price))
             compute, link = self._remote_loads(loads)
-            difference = loads.local_s / self._usable_local - (1.0 - link_share) * compute - link_share * link
+            local = (loads.local_s + self._limit.overhead_s) / self._limit.usable_instances
+            difference = local - (1.0 - link_share) * compute - link_share * link
             tried[log_price] = difference, link - compute
             return difference
 
@@ -210,9 +224,9 @@ def bound_over_splits(
     More local prefill instances never lower the prefill bound and always lower the decode limit. So the largest of
     all splits' bounds lies where they cross, and two splits prove it.
     """
-    split = min(first_decode_bound, len(problem.splits))
+    split = min(first_decode_bound, problem.splits.stop)
     below = 0.0
-    while split > 0:
+    while split > problem.splits.start:
         below = prefill_bound(split - 1).bound_rps
         if below <= problem.decode_limit_rps(split - 1):
             break

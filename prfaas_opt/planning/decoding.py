@@ -157,10 +157,10 @@ def mean_context_tokens(workload: Workload) -> float:
 
     A step takes all requests of a batch one round further, so that a request is in it for a time proportional to its
     output o. Seen at any time, a request hence has an output o with density ``o * f(o) / E[o]``, and has generated
-    half of it on average: ``E[o * o/2] / E[o]``. Its prompt is all there; the prompt's length
+    half of it on average: ``E[o * o/2] / E[o]``. Its prompt, cached part included, is all there; the prompt's length
     is taken not to depend on o, so that those that decode have the mean prompt of all.
     """
-    output, prompt = workload.output_tokens, workload.input_tokens.mean
+    output, prompt = workload.output_tokens, workload.input_tokens.mean * workload.prompt_per_uncached
     return prompt + output.moment(2.0) / (2.0 * output.mean)
 
 

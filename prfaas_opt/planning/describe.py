@@ -7,8 +7,18 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt import results, units
 from prfaas_opt.latency.ttft import LatencyBand, Ttft
-from prfaas_opt.planning.build import decode_batch, instance_usd_per_hour, profile_of
+from prfaas_opt.planning.build import (
+    carried_by_link,
+    carried_of_request,
+    decoding_of,
+    limits_of_decode,
+    profile_of,
+)
+from prfaas_opt.planning.cost import usd_per_byte, usd_per_hour
+from prfaas_opt.planning.eligibility import eligible
 from prfaas_opt.planning.evaluate import certify, evaluate
+from prfaas_opt.planning.problem import OnDecodeProblem
+from prfaas_opt.planning.terms_in_words import terms_in_words
 from prfaas_opt.scenario import ESTIMATORS
 
 if TYPE_CHECKING:
@@ -23,8 +33,20 @@ _BINDS = 0.995
 _OPTIMAL = 1e-6
 
 
-def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, name: results.Name) -> results.Plan:
+def describe(
+    scenario: Scenario,
+    problem: TwoPoolProblem,
+    solution: Solution,
+    name: results.Name,
+    served_rps: float | None = None,
+) -> results.Plan:
     """The plan that a solution amounts to.
+
+    Args:
+        scenario, problem: what is planned.
+        solution: its decision.
+        name: of the deployment.
+        served_rps: what it serves, where that is less than its capacity.
 
     Raises:
         CertificationError: the equations do not give the throughput that the solver claims.
@@ -34,13 +56,17 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
     bound = None if solution.bound_rps is None else max(solution.bound_rps, rates.throughput_rps)
     gap = None if bound is None else 1.0 - rates.throughput_rps / bound
     tie_loss = None if solution.shared_rps is None else max(0.0, 1.0 - rates.throughput_rps / solution.shared_rps)
+    prefilling, decoding = problem.roles(decision.split)
     proven = gap is not None and tie_loss is not None and gap - tie_loss <= _OPTIMAL
     routing = _routing(problem, decision)
     threshold = routing.bands[0].to_tokens if routing.kind == "threshold" else None
-    utilization, ceilings = _utilization(scenario, problem, decision, rates)
+    utilization = utilization_at(scenario, problem, decision, rates, rates.throughput_rps)
+    ceilings = _ceilings(scenario, problem, decision)
     mean_s, p90_s = _ttft(problem, decision)
     by_estimator = {e: evaluate(problem, decision, e).throughput_rps for e in ESTIMATORS}
     pd = scenario.pd
+    served_rps = rates.throughput_rps if served_rps is None else served_rps
+    decode = _decode(scenario, problem, decision)
     return results.Plan(
         name=name,
         ratio=None,
@@ -50,10 +76,10 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
         offload_share=rates.means.offload_share,
         instances=results.Instances(
             prfaas=scenario.remote.instances if scenario.remote else 0,
-            pd_prefill=decision.prefill_instances,
-            pd_decode=pd.instances - decision.prefill_instances,
+            pd_prefill=prefilling,
+            pd_decode=decoding,
         ),
-        paths=_paths(scenario, rates),
+        paths=_paths(scenario, problem, rates),
         throughput_rps=rates.throughput_rps,
         estimator=problem.estimator,
         throughput_rps_by_estimator=results.EstimatedThroughput(
@@ -72,68 +98,100 @@ def describe(scenario: Scenario, problem: TwoPoolProblem, solution: Solution, na
         what_ifs=(),
         sensitivity=None,
         solver_check=None,
-        decode_batch=decode_batch(scenario, profile_of(scenario, pd)),
-        cost=_cost(scenario, rates.throughput_rps),
+        decode_batch=decode.batch,
+        cost=_cost(scenario, problem, decision, served_rps),
+        objective="throughput",
+        served_rps=served_rps,
+        operating_point=None,
+        ttft_by_load=(),
+        link=_link(scenario),
+        decode=decode,
+        failures=(),
+        robust=None,
+        terms=terms_in_words(scenario),
+        stay_share=problem.staying.share,
+        unservable_share=eligible(scenario).unservable_share,
+        baselines=(),
         provenance={c.name: _provenance(profile_of(scenario, c), c) for c in (scenario.remote, pd) if c},
     )
 
 
 _KINDS: dict[tuple[results.Pool, ...], results.Kind] = {
     ("pd_prefill",): "all-local",
+    ("pd_decode",): "all-local",
     ("prfaas",): "all-remote",
     ("pd_prefill", "prfaas"): "threshold",
+    ("pd_decode", "prfaas"): "threshold",
 }
 """Kind of a routing by the pools of its bands, shortest lengths first; any other is bands."""
 
 
 def _routing(problem: TwoPoolProblem, decision: Decision) -> results.Routing:
-    lengths = problem.lengths
-    first, last = math.ceil(lengths.low), lengths.last_threshold
-    pools: tuple[results.Pool, results.Pool] = ("pd_prefill", "prfaas")
-    served = [
-        (each, pool) for pool, ranges in zip(pools, (decision.kept, decision.offloaded), strict=True) for each in ranges
+    lengths, served = problem.lengths, problem.served
+    first, last = math.ceil(served.low), served.last_threshold
+    longest = problem.staying.longest_remote_tokens
+    ranges = [(each, local_pool(problem)) for each in decision.kept] + [(each, "prfaas") for each in decision.offloaded]
+    served_in = [
+        ((low, min(high, longest)), pool)
+        for (low, high), pool in ranges
+        if lengths.moment(0.0, low, min(high, longest)) > 0
     ]
-    bands = tuple(
-        results.Band(int(max(low + 1, first)), int(min(high, last)), pool)
-        for (low, high), pool in sorted(served)
-        if lengths.moment(0.0, low, high) > 0
-    )
-    return results.Routing(_KINDS.get(tuple(band.pool for band in bands), "bands"), bands)
+    if served.share_above(longest) > 0:
+        served_in.append(((longest, math.inf), local_pool(problem)))
+    bands: list[results.Band] = []
+    for (low, high), pool in sorted(served_in):
+        band = results.Band(int(max(low + 1, first)), int(min(high, last)), pool)
+        if bands and bands[-1].pool == pool:
+            band = results.Band(bands.pop().from_tokens, band.to_tokens, pool)
+        bands.append(band)
+    return results.Routing(_KINDS.get(tuple(band.pool for band in bands), "bands"), tuple(bands))
 
 
-def _paths(scenario: Scenario, rates: Rates) -> tuple[results.Path, ...]:
+def local_pool(problem: TwoPoolProblem) -> results.Pool:
+    """Where requests that stay prefill."""
+    return "pd_decode" if isinstance(problem, OnDecodeProblem) else "pd_prefill"
+
+
+def _paths(scenario: Scenario, problem: TwoPoolProblem, rates: Rates) -> tuple[results.Path, ...]:
     p, total, pd = rates.means.offload_share, rates.throughput_rps, scenario.pd.name
     model, remote = scenario.model.name, scenario.remote
     paths = []
     if remote is not None and p > 0:
         paths.append(results.Path(model=model, from_=remote.name, to=pd, pool="prfaas", rate_rps=total * p))
     if p < 1:
-        paths.append(results.Path(model=model, from_=pd, to=pd, pool="pd_prefill", rate_rps=total * (1 - p)))
+        paths.append(results.Path(model=model, from_=pd, to=pd, pool=local_pool(problem), rate_rps=total * (1 - p)))
     return tuple(paths)
 
 
-def _utilization(
-    scenario: Scenario, problem: TwoPoolProblem, decision: Decision, rates: Rates
-) -> tuple[results.Utilization, dict[results.Stage, float]]:
-    """Shares of full capacity in use, and the ceiling of each."""
-    means, total = rates.means, rates.throughput_rps
-    remote, link, pd = scenario.remote, scenario.link, scenario.pd
-    local = decision.prefill_instances
-    prefill = total * (1 - means.offload_share) * (means.local_s or 0.0) / local if local else None
-    decode = total / (problem.decode_rps_per_instance * (pd.instances - local))
-    used = results.Utilization(
-        prfaas=total * means.offload_share * (means.remote_s or 0.0) / remote.instances if remote else None,
-        pd_prefill=prefill,
-        pd_decode=decode,
-        egress=rates.egress_bytes_per_s / link.bandwidth_bytes_per_s if link and link.bandwidth_bytes_per_s else None,
+def utilization_at(
+    scenario: Scenario, problem: TwoPoolProblem, decision: Decision, rates: Rates, rate_rps: float
+) -> results.Utilization:
+    """Shares of full capacity in use at a rate."""
+    means, remote, link = rates.means, scenario.remote, scenario.link
+    prefilling, decoding = problem.roles(decision.split)
+    local = prefilling or (decoding if isinstance(problem, OnDecodeProblem) else 0)
+    egress = rate_rps * means.offload_share * (means.sent_bytes or 0.0)
+    return results.Utilization(
+        prfaas=rate_rps * means.offload_share * (means.remote_s or 0.0) / remote.instances if remote else None,
+        pd_prefill=rate_rps * (1 - means.offload_share) * (means.local_s or 0.0) / local if local else None,
+        pd_decode=rate_rps / (rates.theta_pd_decode / scenario.pd.max_utilization)
+        if isinstance(problem, OnDecodeProblem)
+        else rate_rps / (problem.decode_rps_per_instance * decoding),
+        egress=egress / link.bandwidth_bytes_per_s if link and link.bandwidth_bytes_per_s else None,
     )
-    ceilings: dict[results.Stage, float] = {
+
+
+def _ceilings(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> dict[results.Stage, float]:
+    """What may be used of each stage's full capacity."""
+    remote, link, pd = scenario.remote, scenario.link, scenario.pd
+    nominal = link.bandwidth_bytes_per_s if link else 0.0
+    on_decode = problem.at_batch[decision.split].prefill_share if isinstance(problem, OnDecodeProblem) else None
+    return {
         "prfaas": remote.max_utilization if remote else 1.0,
-        "pd_prefill": pd.max_utilization,
+        "pd_prefill": pd.max_utilization if on_decode is None else on_decode,
         "pd_decode": pd.max_utilization,
-        "egress": link.max_utilization if link else 1.0,
+        "egress": carried_by_link(scenario).bytes_per_s / nominal if nominal else 1.0,
     }
-    return used, ceilings
 
 
 def _bottlenecks(used: results.Utilization, ceilings: dict[results.Stage, float]) -> tuple[results.Stage, ...]:
@@ -142,11 +200,15 @@ def _bottlenecks(used: results.Utilization, ceilings: dict[results.Stage, float]
 
 def _ttft(problem: TwoPoolProblem, decision: Decision) -> tuple[float, float]:
     """Mean and P90 of the prefill time, s."""
-    lengths, remote = problem.lengths, problem.remote
-    bands = [LatencyBand(*each, problem.local_prefill_s) for each in decision.kept]
-    bands += [LatencyBand(*each, remote.prefill_s) for each in decision.offloaded if remote]
-    bands = [band for band in bands if lengths.moment(0.0, band.low, band.high) > 0]
-    ttft = Ttft(lengths, bands)
+    remote = problem.remote
+    shares = [(each, problem.local_latency_s, share) for each, share in problem.local_shares(decision)]
+    shares += [(each, remote.latency_s, share) for each, share in problem.remote_shares(decision) if remote]
+    bands = [
+        LatencyBand(*each, curve, share)
+        for each, curve, share in shares
+        if share > 0 and problem.served.moment(0.0, *each) > 0
+    ]
+    ttft = Ttft(problem.served, bands)
     return ttft.mean_s, ttft.quantile_s(0.9)
 
 
@@ -156,27 +218,46 @@ def _shadow_prices(
     if prices is None:
         return None
     remote, link = scenario.remote, scenario.link
+    prefilling, decoding = problem.roles(decision.split)
+    link_binds = link is not None and carried_by_link(scenario).limited_by == "bandwidth"
     return results.ShadowPrices(
         prfaas_instance_rps=prices.remote_rps * remote.max_utilization if remote else None,
-        pd_prefill_instance_rps=prices.local_rps * problem.pd_ceiling if decision.prefill_instances else None,
-        pd_decode_instance_rps=prices.decode_rps * problem.pd_ceiling,
-        egress_rps_per_gbps=prices.link_rps_per_byte_per_s * link.max_utilization * units.GBPS
+        pd_prefill_instance_rps=prices.local_rps * problem.pd_ceiling if prefilling else None,
+        pd_decode_instance_rps=prices.local_rps * prices.usable_local / decoding
+        if isinstance(problem, OnDecodeProblem)
+        else prices.decode_rps * problem.pd_ceiling,
+        egress_rps_per_gbps=prices.link_rps_per_byte_per_s * link.max_utilization * units.GBPS * link_binds
         if link and link.bandwidth_bytes_per_s
         else None,
     )
 
 
-def _cost(scenario: Scenario, throughput_rps: float) -> results.Cost | None:
-    clusters: list[Cluster] = [c for c in (scenario.remote, scenario.pd) if c]
-    usd_per_hour = 0.0
-    for cluster in clusters:
-        price = instance_usd_per_hour(scenario, cluster)
-        if price is None:
-            return None
-        usd_per_hour += cluster.instances * price
-    if usd_per_hour == 0:
+def _cost(scenario: Scenario, problem: TwoPoolProblem, decision: Decision, served_rps: float) -> results.Cost | None:
+    hourly = usd_per_hour(scenario)
+    if hourly is None or served_rps <= 0:
         return None
-    return results.Cost(usd_per_hour, throughput_rps * units.HOUR_S / usd_per_hour, None)
+    egress = served_rps * problem.loads(decision.offloaded).sent_bytes * usd_per_byte(scenario) * units.HOUR_S
+    total = hourly + egress
+    if total == 0:
+        return None
+    per_hour = served_rps * units.HOUR_S
+    return results.Cost(total, per_hour / total, None, 1000.0 * total / per_hour, egress, None, None)
+
+
+def _link(scenario: Scenario) -> results.CarriedBy | None:
+    if scenario.link is None or scenario.remote is None:
+        return None
+    link, request = carried_by_link(scenario), carried_of_request(scenario)
+    gbps = [units.to_gbps(each.bytes_per_s) for each in (link, request)]
+    return results.CarriedBy(gbps[0], link.limited_by, gbps[1], request.limited_by)
+
+
+def _decode(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> results.DecodePoint:
+    largest = decoding_of(scenario)
+    batch = decision.split if isinstance(problem, OnDecodeProblem) else largest.batch
+    step_s = limits_of_decode(scenario).step_s(batch)
+    limited_by = largest.limited_by if batch == largest.batch else "slo"
+    return results.DecodePoint(batch, step_s, largest.context_tokens, limited_by)
 
 
 def _provenance(profile: Profile, cluster: Cluster) -> results.PoolProvenance:

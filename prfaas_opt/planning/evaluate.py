@@ -53,13 +53,17 @@ class Rates:
 
 
 def class_means(problem: TwoPoolProblem, decision: Decision, estimator: Estimator) -> ClassMeans:
-    """The means that equations 3 and 4 take: at the mean length of each class, or of the service times themselves."""
+    """The means that equations 3 and 4 take: at the mean length of each class, or of the service times themselves.
+
+    Requests without a choice are of the class that stays; mean-length knows none.
+    """
     lengths, remote = problem.lengths, problem.remote
     offloaded, kept = decision.offloaded, decision.kept
     # A class is empty where its share or its time is zero: the other may be left, too small to divide by or into.
-    local_seconds = math.fsum(problem.local_time.between(*each) for each in kept)
+    local_seconds = math.fsum([problem.staying.local_s, *(problem.local_time.between(*each) for each in kept)])
     remote_seconds = math.fsum(remote.time.between(*each) for each in offloaded) if remote else 0.0
     p, kept_share = (math.fsum(lengths.moment(0.0, *each) for each in ranges) for ranges in (offloaded, kept))
+    kept_share += problem.staying.share
     remote_s = sent_bytes = local_s = None
     if remote is not None and remote_seconds > 0 and p > 0:
         if estimator == "expected-time":
@@ -71,7 +75,7 @@ def class_means(problem: TwoPoolProblem, decision: Decision, estimator: Estimato
     elif remote is not None:
         p = 0.0
     if local_seconds > 0 and kept_share > 0:
-        if estimator == "expected-time":
+        if estimator == "expected-time" or problem.staying.share > 0:
             local_s = local_seconds / kept_share
         else:
             local_s = problem.local_prefill_s(_mean_length(lengths, kept))
@@ -97,8 +101,9 @@ def evaluate(problem: TwoPoolProblem, decision: Decision, estimator: Estimator) 
             remote.usable_instances, means.remote_s, remote.egress_bytes_per_s, means.sent_bytes
         )
     if means.local_s is not None:
-        theta_pd_prefill = pd_prefill_throughput(problem.usable_prefill(decision.prefill_instances), means.local_s)
-    theta_pd_decode = problem.decode_limit_rps(decision.prefill_instances)
+        theta_pd_prefill = pd_prefill_throughput(problem.usable_prefill(decision.split), means.local_s)
+    local_s = (means.local_s or 0.0) * (1 - means.offload_share)
+    theta_pd_decode = problem.decode_theta_rps(decision.split, local_s)
     throughput = system_throughput(theta_prfaas, theta_pd_prefill, theta_pd_decode, means.offload_share)
     egress = throughput * means.offload_share * (means.sent_bytes or 0.0)
     return Rates(means, theta_prfaas, theta_pd_prefill, theta_pd_decode, throughput, egress)
@@ -117,7 +122,7 @@ def certify(problem: TwoPoolProblem, decision: Decision) -> Rates:
                 "certification",
                 "",
                 f"the solver claims {decision.throughput_rps!r} req/s offloading {decision.offloaded} with "
-                f"{decision.prefill_instances} prefill instances; the equations give {rates.throughput_rps!r}",
+                f"{decision.split} prefill instances; the equations give {rates.throughput_rps!r}",
                 "please report this with the scenario",
             )
         )

@@ -73,7 +73,7 @@ def _prefill_rps(problem: TwoPoolProblem, remote: RemotePool, split: int, offloa
     load_s = max(
         loads.remote_s / remote.usable_instances,
         loads.sent_bytes / remote.egress_bytes_per_s,
-        loads.local_s / problem.usable_prefill(split),
+        *(limit.load_s(loads.local_s) for limit in problem.local_limits(split)),
     )
     return 1.0 / load_s
 

@@ -37,26 +37,26 @@ class Scan:
         classes = self._problem.lengths.classes
         return classes.share_at_most * self._problem.local_prefill_s(classes.mean_at_most)
 
-    def _loads(self, prefill_instances: int) -> NDArray[np.float64]:
-        usable = self._problem.usable_prefill(prefill_instances)
+    def _loads(self, split: int) -> NDArray[np.float64]:
+        usable = self._problem.usable_prefill(split)
         local = self._local_seconds / usable if usable > 0 else np.where(self._local_seconds > 0, np.inf, 0.0)
         return np.maximum(self._remote[0], local)
 
-    def best(self, prefill_instances: int) -> BestThreshold:
+    def best(self, split: int) -> BestThreshold:
         """The least load over all thresholds."""
-        load = float(self._loads(prefill_instances).min())
-        threshold = self.least_egress(prefill_instances, load * (1 + TIE))
+        load = float(self._loads(split).min())
+        threshold = self.least_egress(split, load * (1 + TIE))
         return BestThreshold(threshold, load, load, None, False)
 
-    def within(self, prefill_instances: int, load_s: float) -> tuple[int, int]:
+    def within(self, split: int, load_s: float) -> tuple[int, int]:
         """The ends of the set, which need not be contiguous."""
-        (index,) = np.nonzero(self._loads(prefill_instances) <= load_s)
+        (index,) = np.nonzero(self._loads(split) <= load_s)
         thresholds = self._problem.lengths.thresholds
         # Up to the next threshold that changes anything.
         beyond = thresholds[index[-1] + 1] - 1 if index[-1] + 1 < len(thresholds) else thresholds[-1]
         return int(thresholds[index[0]]), int(beyond)
 
-    def least_egress(self, prefill_instances: int, load_s: float) -> int:
+    def least_egress(self, split: int, load_s: float) -> int:
         """By the egress of each threshold; the shortest of equals."""
-        egress = np.where(self._loads(prefill_instances) <= load_s, self._remote[1], np.inf)
+        egress = np.where(self._loads(split) <= load_s, self._remote[1], np.inf)
         return int(self._problem.lengths.thresholds[int(egress.argmin())])

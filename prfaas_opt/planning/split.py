@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from prfaas_opt.planning.certificate import PrefillBound, Prices, bound_over_splits
 from prfaas_opt.planning.evaluate import evaluate
 from prfaas_opt.planning.free import free_routing
-from prfaas_opt.planning.problem import Decision
+from prfaas_opt.planning.problem import Decision, OnDecodeProblem
 from prfaas_opt.planning.threshold import TIE, search
 
 if TYPE_CHECKING:
@@ -51,21 +51,24 @@ def _rate(load_s: float) -> float:
     return 1.0 / load_s if load_s > 0 else math.inf
 
 
-def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | None:
+def solve(problem: TwoPoolProblem, policy: Policy = "threshold", prove: bool = True) -> Solution | None:
     """The routing and the split of largest throughput; None where no split serves the traffic.
 
     Under the policy ``free`` the routing may be any bands of length, where that is better than the best threshold; the
     mean-length estimator, which is not additive over lengths, knows thresholds only.
 
     What prefill carries never falls with N_p, what decode carries always falls: the best split is where they cross.
-    Ties (within 1e-12, relatively): least egress, then more decode instances, then the shortest threshold.
+    Ties (within 1e-12, relatively): least egress, then more decode instances, then the shortest threshold. Where no
+    proof is asked for, a threshold comes without bound, prices and its near-optimal range.
     """
+    if isinstance(problem, OnDecodeProblem) and len(problem.splits) > 1:
+        return _best_batch(problem, policy, prove)
     thresholds = search(problem)
     best = cache(thresholds.best)
     splits = problem.splits
 
     def first_decode_bound(rate: Callable[[int], float]) -> int:
-        return bisect.bisect_left(splits, True, key=lambda n: rate(n) >= problem.decode_limit_rps(n))
+        return splits.start + bisect.bisect_left(splits, True, key=lambda n: rate(n) >= problem.decode_limit_rps(n))
 
     def prefill_rps(split: int) -> float:
         return _rate(best(split).load_s)
@@ -92,12 +95,14 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | N
     if highest <= 0:
         return None
     last = max(n for n in (crossing, crossing - 1) if n in splits and throughput(n) >= highest * (1 - TIE))
-    tied = range(bisect.bisect_left(splits[:last], True, key=lambda n: throughput(n) >= highest * (1 - TIE)), last + 1)
+    before = range(splits.start, last)
+    first = splits.start + bisect.bisect_left(before, True, key=lambda n: throughput(n) >= highest * (1 - TIE))
+    tied = range(first, last + 1)
     # Of tied splits, more prefill instances let more stay local; the fewest that send as little as the last are best.
     decision = decide(tied[bisect.bisect_left(tied, True, key=lambda n: sent_bytes(n) <= sent_bytes(last) * (1 + TIE))])
-    near = thresholds.within(
-        decision.prefill_instances, (1 + TIE) / ((1 - NEAR_OPTIMAL_SHARE) * decision.throughput_rps)
-    )
+    if not prove and policy == "threshold":
+        return Solution(decision, None)
+    near = thresholds.within(decision.split, (1 + TIE) / ((1 - NEAR_OPTIMAL_SHARE) * decision.throughput_rps))
     if problem.estimator == "mean-length":
         return Solution(decision, near)
     prefill = PrefillBound(problem)
@@ -122,11 +127,27 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold") -> Solution | N
         if problem.lengths.atoms:
             # Other combinations of single lengths may do better than any threshold: no credit for what is not shared.
             shared = decision.throughput_rps
-    return Solution(decision, near, bound, shared, prices(decision.prefill_instances))
+    return Solution(decision, near, bound, shared, prices(decision.split))
 
 
-def given(problem: TwoPoolProblem, threshold_tokens: int, prefill_instances: int) -> Solution:
-    """A decision that was made elsewhere, as a solution of which nothing is claimed."""
-    decision = Decision.at_threshold(problem.lengths, threshold_tokens, prefill_instances)
+def _best_batch(problem: OnDecodeProblem, policy: Policy, prove: bool) -> Solution | None:
+    """The best of all batches, which follow no order; of ties the one that sends least, then the largest."""
+    found = [
+        solve(dataclasses.replace(problem, splits=range(batch, batch + 1)), policy, prove) for batch in problem.at_batch
+    ]
+    solutions = [solution for solution in found if solution is not None]
+    if not solutions:
+        return None
+    highest = max(each.decision.throughput_rps for each in solutions)
+    tied = [each for each in solutions if each.decision.throughput_rps >= highest * (1 - TIE)]
+    best = min(tied, key=lambda each: (problem.loads(each.decision.offloaded).sent_bytes, -each.decision.split))
+    if best.bound_rps is None:
+        return best
+    bound_rps, shared_rps = (max(getattr(each, name) for each in solutions) for name in ("bound_rps", "shared_rps"))
+    return dataclasses.replace(best, bound_rps=bound_rps, shared_rps=shared_rps)
+
+
+def given(problem: TwoPoolProblem, decision: Decision) -> Solution:
+    """A decision that was made otherwise, as a solution of which nothing is claimed."""
     throughput_rps = evaluate(problem, decision, problem.estimator).throughput_rps
     return Solution(dataclasses.replace(decision, throughput_rps=throughput_rps), None, best_threshold=False)

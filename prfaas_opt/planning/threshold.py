@@ -11,7 +11,10 @@ from __future__ import annotations
 import bisect
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
+
+from prfaas_opt.numerics import first_whole
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.problem import TwoPoolProblem
@@ -42,13 +45,13 @@ class BestThreshold:
 class ThresholdSearch(Protocol):
     """How thresholds of one problem are searched under one estimator."""
 
-    def best(self, prefill_instances: int) -> BestThreshold:
+    def best(self, split: int) -> BestThreshold:
         """The threshold with the least load; among equals the one with the least egress."""
 
-    def within(self, prefill_instances: int, load_s: float) -> tuple[int, int]:
+    def within(self, split: int, load_s: float) -> tuple[int, int]:
         """The shortest and the longest threshold with at most this load, which ``best`` reaches."""
 
-    def least_egress(self, prefill_instances: int, load_s: float) -> int:
+    def least_egress(self, split: int, load_s: float) -> int:
         """The threshold of least egress among those with at most this load."""
 
 
@@ -68,6 +71,10 @@ class Bisection:
         self._problem = problem
         self._range = range(problem.lengths.first_threshold, problem.lengths.last_threshold + 1)
 
+    @cached_property
+    def _remote_loads(self) -> dict[float, float]:
+        return {}
+
     def _compute_load(self, threshold: float) -> float:
         remote = self._problem.remote
         return remote.time.above(threshold) / remote.usable_instances if remote else self._impossible(threshold)
@@ -81,36 +88,34 @@ class Bisection:
         return math.inf if self._problem.lengths.share_above(threshold) > 0 else 0.0
 
     def _remote_load(self, threshold: float) -> float:
-        return max(self._compute_load(threshold), self._link_load(threshold))
+        """The worse of compute and link, whatever the split."""
+        if threshold not in self._remote_loads:
+            self._remote_loads[threshold] = max(self._compute_load(threshold), self._link_load(threshold))
+        return self._remote_loads[threshold]
 
-    def _local_load(self, prefill_instances: int, threshold: float) -> float:
-        seconds = self._problem.local_time.at_most(threshold)
-        if seconds <= 0:
-            return 0.0
-        return seconds / self._problem.usable_prefill(prefill_instances) if prefill_instances else math.inf
+    def _local_load(self, split: int, threshold: float) -> float:
+        seconds = self._problem.local_time.at_most(threshold) + self._problem.staying.local_s
+        return max(limit.load_s(seconds) for limit in self._problem.local_limits(split))
 
-    def best(self, prefill_instances: int) -> BestThreshold:
+    def best(self, split: int) -> BestThreshold:
         """Bisection on the first threshold at which local prefill is the busier pool."""
 
-        def local(threshold: float) -> float:
-            return self._local_load(prefill_instances, threshold)
+        def excess(threshold: int) -> float:
+            load, remote_load = self._local_load(split, threshold), self._remote_load(threshold)
+            return load - remote_load if load < math.inf else math.inf
 
-        def crossed(threshold: int) -> bool:
-            load = local(threshold)
-            return load >= self._compute_load(threshold) and load >= self._link_load(threshold)
-
-        above = self._range[bisect.bisect_left(self._range, True, key=crossed)]
+        above = first_whole(excess, self._range[0], self._range[-1])
         below = above - 1
-        load_above, load_below = local(above), self._remote_load(below)
+        load_above, load_below = self._local_load(split, above), self._remote_load(below)
         if below < self._range[0]:
             return BestThreshold(above, load_above, load_above, None, False)
         threshold, load = (above, load_above) if load_above <= load_below * (1 + TIE) else (below, load_below)
-        shared_load, crossing, link_binds = self._share_token(prefill_instances, below, above)
+        shared_load, crossing, link_binds = self._share_token(split, below, above)
         return BestThreshold(threshold, load, min(shared_load, load), crossing, link_binds)
 
-    def _share_token(self, prefill_instances: int, below: int, above: int) -> tuple[float, float, bool]:
+    def _share_token(self, split: int, below: int, above: int) -> tuple[float, float, bool]:
         """Least load with the token length ``above`` shared, where in it the loads meet, and whether the link binds."""
-        local_0, local_1 = (self._local_load(prefill_instances, t) for t in (below, above))
+        local_0, local_1 = (self._local_load(split, t) for t in (below, above))
         if math.isinf(self._remote_load(below)):
             return math.inf, above, False
         if math.isinf(local_1):
@@ -126,13 +131,13 @@ class Bisection:
         atoms = self._problem.lengths.atom_lengths
         if bisect.bisect_right(atoms, below) < bisect.bisect_right(atoms, above):
             return shared, crossing, link_binds
-        return (*self._meet(prefill_instances, below, crossing, above), link_binds)
+        return (*self._meet(split, below, crossing, above), link_binds)
 
-    def _meet(self, prefill_instances: int, below: int, guess: float, above: int) -> tuple[float, float]:
+    def _meet(self, split: int, below: int, guess: float, above: int) -> tuple[float, float]:
         """Least load of a threshold inside a token length without atoms, and where: one secant step from a guess."""
 
         def loads(x: float) -> tuple[float, float]:
-            return self._local_load(prefill_instances, x), self._remote_load(x)
+            return self._local_load(split, x), self._remote_load(x)
 
         local, remote = loads(guess)
         end = below if local > remote else above
@@ -143,12 +148,12 @@ class Bisection:
         refined = min(max(guess + difference / (difference - end_difference) * (end - guess), below), above)
         return min((max(local, remote), guess), (max(loads(refined)), refined))
 
-    def within(self, prefill_instances: int, load_s: float) -> tuple[int, int]:
+    def within(self, split: int, load_s: float) -> tuple[int, int]:
         """Bisection on either side."""
         lowest = bisect.bisect_left(self._range, True, key=lambda t: self._remote_load(t) <= load_s)
-        return self._range[lowest], self.least_egress(prefill_instances, load_s)
+        return self._range[lowest], self.least_egress(split, load_s)
 
-    def least_egress(self, prefill_instances: int, load_s: float) -> int:
+    def least_egress(self, split: int, load_s: float) -> int:
         """The longest threshold that local prefill still carries."""
-        beyond = bisect.bisect_left(self._range, True, key=lambda t: self._local_load(prefill_instances, t) > load_s)
+        beyond = bisect.bisect_left(self._range, True, key=lambda t: self._local_load(split, t) > load_s)
         return self._range[beyond - 1]

@@ -1,13 +1,16 @@
-"""The same problem with something a little different: one more of a resource, or a figure that is off."""
+"""The same problem with something a little different: one more of a resource, one less, or a figure that is off."""
 
 from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
+from prfaas_opt.errors import InfeasibleError, InputError
+from prfaas_opt.planning.build import two_pool_problem
+
 if TYPE_CHECKING:
     from prfaas_opt.planning.problem import TwoPoolProblem
-    from prfaas_opt.workload.distribution import LengthDistribution
+    from prfaas_opt.scenario import Scenario
 
 Figure = Literal["mean input length", "link bandwidth", "remote prefill latency", "local prefill latency"]
 FIGURES: tuple[Figure, ...] = (
@@ -21,46 +24,58 @@ LOCAL_FIGURES: tuple[Figure, ...] = ("mean input length", "local prefill latency
 
 
 def with_more(
-    problem: TwoPoolProblem,
-    usable_remote_instances: float = 0.0,
-    pd_instances: int = 0,
-    egress_bytes_per_s: float = 0.0,
-) -> TwoPoolProblem:
-    """The problem with more of a resource; the roles of the PD cluster are split anew."""
-    remote = problem.remote
+    scenario: Scenario, remote_instances: int = 0, pd_instances: int = 0, bandwidth_factor: float = 1.0
+) -> Scenario:
+    """The scenario with more or fewer instances, or another bandwidth."""
+    remote, pd, link = scenario.remote, scenario.pd, scenario.link
     if remote is not None:
-        remote = dataclasses.replace(
-            remote,
-            usable_instances=remote.usable_instances + usable_remote_instances,
-            egress_bytes_per_s=remote.egress_bytes_per_s + egress_bytes_per_s,
-        )
-    instances = problem.pd_instances + pd_instances
-    splits = range(problem.splits.stop + pd_instances)
-    return dataclasses.replace(problem, remote=remote, pd_instances=instances, splits=splits)
+        remote = dataclasses.replace(remote, instances=remote.instances + remote_instances)
+    if link is not None:
+        link = dataclasses.replace(link, bandwidth_bytes_per_s=link.bandwidth_bytes_per_s * bandwidth_factor)
+    pd = dataclasses.replace(pd, instances=pd.instances + pd_instances)
+    return dataclasses.replace(scenario, remote=remote, pd=pd, link=link)
 
 
-def with_figure_off(problem: TwoPoolProblem, figure: Figure, factor: float) -> TwoPoolProblem | None:
-    """The problem with one of its figures multiplied; None where lengths would leave a profile's range."""
-    remote = problem.remote
+def with_figure_off(
+    scenario: Scenario, problem: TwoPoolProblem, figure: Figure, factor: float
+) -> TwoPoolProblem | None:
+    """The problem of a scenario with one of its figures multiplied; None where lengths would leave a profile's range.
+
+    Args:
+        scenario, problem: what is planned.
+        figure, factor: what is off.
+    """
     if figure == "local prefill latency":
-        return dataclasses.replace(problem, local_prefill_s=problem.local_prefill_s.scaled(factor))
-    if figure == "mean input length":
-        return _with_lengths(problem, problem.lengths.scaled(factor))
-    assert remote is not None
+        return with_local_latency(problem, factor)
+    if figure == "remote prefill latency":
+        return with_remote_latency(problem, factor)
     if figure == "link bandwidth":
-        remote = dataclasses.replace(remote, egress_bytes_per_s=remote.egress_bytes_per_s * factor)
-    else:
-        remote = dataclasses.replace(remote, prefill_s=remote.prefill_s.scaled(factor))
-    return dataclasses.replace(problem, remote=remote)
-
-
-def _with_lengths(problem: TwoPoolProblem, lengths: LengthDistribution | None) -> TwoPoolProblem | None:
-    remote = problem.remote
-    curves = [problem.local_prefill_s, *([remote.prefill_s, remote.kv_bytes] if remote else [])]
-    if lengths is None or lengths.high > min(curve.upper for curve in curves):
+        return two_pool_problem(with_more(scenario, bandwidth_factor=factor))
+    lengths = scenario.workload.input_tokens.scaled(factor)
+    if lengths is None:
         return None
-    if remote is not None:
-        if remote.kv_bytes(lengths.low) < 0:
-            return None
-        remote = dataclasses.replace(remote, lengths=lengths)
-    return dataclasses.replace(problem, lengths=lengths, remote=remote)
+    workload = dataclasses.replace(scenario.workload, input_tokens=lengths)
+    try:
+        return two_pool_problem(dataclasses.replace(scenario, workload=workload))
+    except (InputError, InfeasibleError):
+        return None
+
+
+def with_local_latency(problem: TwoPoolProblem, factor: float) -> TwoPoolProblem:
+    """The problem with local prefill slower or faster."""
+    return dataclasses.replace(
+        problem,
+        local_prefill_s=problem.local_prefill_s.scaled(factor),
+        local_latency_s=problem.local_latency_s.scaled(factor),
+        staying=dataclasses.replace(problem.staying, local_s=factor * problem.staying.local_s),
+    )
+
+
+def with_remote_latency(problem: TwoPoolProblem, factor: float) -> TwoPoolProblem:
+    """The problem with remote prefill slower or faster."""
+    remote = problem.remote
+    assert remote is not None
+    slower = dataclasses.replace(
+        remote, prefill_s=remote.prefill_s.scaled(factor), latency_s=remote.latency_s.scaled(factor)
+    )
+    return dataclasses.replace(problem, remote=slower)

@@ -103,6 +103,35 @@ class Curve:
         )
         return Curve(pieces, self.measured_low_tokens, self.measured_high_tokens)
 
+    def stretched(self, factor: float) -> Curve:
+        """The curve at ``factor`` times each length.
+
+        >>> table_curve([1, 4], [3.0, 6.0], linear).stretched(2.0)(1)
+        4.0
+        """
+        pieces = tuple(
+            Piece(piece.low / factor, piece.high / factor, tuple((c * factor**e, e) for c, e in piece.terms))
+            for piece in self.pieces
+        )
+        return Curve(pieces, self.measured_low_tokens / factor, self.measured_high_tokens / factor)
+
+    def squared(self) -> Curve:
+        """The curve times itself.
+
+        >>> table_curve([1, 4], [1.0, 4.0], linear).squared()(3)
+        9.0
+        """
+        pieces = tuple(
+            Piece(piece.low, piece.high, tuple((a * b, ea + eb) for a, ea in piece.terms for b, eb in piece.terms))
+            for piece in self.pieces
+        )
+        return Curve(pieces, self.measured_low_tokens, self.measured_high_tokens)
+
+    @property
+    def at_zero(self) -> float:
+        """What is left of the curve at length zero: the launch of a prefill, the states of fixed size."""
+        return math.fsum(c for c, exponent in self.pieces[0].terms if exponent == 0.0)
+
     @cached_property
     def slope_sign_changes(self) -> list[float]:
         """Lengths inside pieces where the curve turns from rising to falling or back."""
@@ -212,6 +241,43 @@ def terms_at(curve: Curve, length: float) -> tuple[Term, ...]:
     return curve.pieces[bisect.bisect_left(curve._highs, length)].terms
 
 
+def combined(parts: Sequence[tuple[float, Curve]], constant: float = 0.0) -> Curve:
+    """A sum of curves, each times a factor, and a constant, where all of them are defined.
+
+    >>> line = table_curve([1, 4], [1.0, 4.0], linear)
+    >>> combined([(2.0, line), (-1.0, line)], 5.0)(3)
+    8.0
+    """
+    curves = [curve for _, curve in parts]
+    breaks = merged_breaks(curves, 0.0, min(curve.upper for curve in curves))
+    pieces = []
+    for low, high in itertools.pairwise(breaks):
+        terms = [(factor * c, e) for factor, curve in parts for c, e in terms_at(curve, high)]
+        pieces.append(Piece(low, high, (*terms, (constant, 0.0))))
+    return _joined(pieces, curves)
+
+
+def larger_of(one: Curve, other: Curve) -> Curve:
+    """The larger of two curves at every length where both are defined; their crossings are isolated, not sampled.
+
+    >>> rising, level = (table_curve([1, 4], values, linear) for values in ([1.0, 4.0], [2.0, 2.0]))
+    >>> larger_of(rising, level)(1), larger_of(rising, level)(4)
+    (2.0, 4.0)
+    """
+    pieces = []
+    for low, high in itertools.pairwise(merged_breaks((one, other), 0.0, min(one.upper, other.upper))):
+        a, b = terms_at(one, high), terms_at(other, high)
+        difference = [*a, *((-c, e) for c, e in b)]
+        for x0, x1 in itertools.pairwise([low, *sign_changes(difference, max(low, 1e-9), high), high]):
+            pieces.append(Piece(x0, x1, a if evaluate_terms(difference, 0.5 * (x0 + x1)) >= 0 else b))
+    return _joined(pieces, (one, other))
+
+
+def _joined(pieces: Sequence[Piece], curves: Sequence[Curve]) -> Curve:
+    first = max(curve.measured_low_tokens for curve in curves)
+    return Curve(tuple(pieces), first, min(curve.measured_high_tokens for curve in curves))
+
+
 def scaled_by_ratio(base: Curve, numerator: Curve, denominator: Curve) -> Curve:
     """``base * numerator / denominator`` at every length: a curve carried to other hardware by a known ratio.
 
@@ -238,8 +304,4 @@ def scaled_by_ratio(base: Curve, numerator: Curve, denominator: Curve) -> Curve:
             for b, eb in terms_at(numerator, high)
         )
         pieces.append(Piece(low, high, terms))
-    return Curve(
-        tuple(pieces),
-        max(curve.measured_low_tokens for curve in curves),
-        min(curve.measured_high_tokens for curve in curves),
-    )
+    return _joined(pieces, curves)

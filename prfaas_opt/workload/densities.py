@@ -66,6 +66,10 @@ class TruncatedLognormal:
             return None
         return dataclasses.replace(self, mu=bracketed_root(excess, low, high)[0])
 
+    def up_to(self, high: float) -> TruncatedLognormal:
+        """The same log-normal, truncated earlier."""
+        return dataclasses.replace(self, high=high)
+
     def _z(self, length: float) -> float:
         return (math.log(length) - self.mu) / self.sigma
 
@@ -100,6 +104,10 @@ class Uniform:
     def scaled(self, factor: float) -> Uniform:
         """Both ends times the factor."""
         return Uniform(factor * self.low, factor * self.high)
+
+    def up_to(self, high: float) -> Uniform:
+        """The same, ending earlier."""
+        return Uniform(self.low, high)
 
     def moment(self, power: float, a: float, b: float) -> float:
         """``E[L**power; a < L <= b]``."""

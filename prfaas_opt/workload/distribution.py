@@ -34,6 +34,9 @@ class ContinuousPart(Protocol):
     def scaled(self, factor: float) -> ContinuousPart | None:
         """A density of the same kind whose mean is ``factor`` times as long; None where there is none."""
 
+    def up_to(self, high: float) -> ContinuousPart:
+        """The density given that no length is above ``high``, itself above ``low``."""
+
     def moment(self, power: float, a: float, b: float) -> float:
         """``E[L**power; a < L <= b]`` for ``low <= a <= b <= high``."""
 
@@ -104,6 +107,22 @@ class LengthDistribution:
         if len(parts) < len(scaled):
             return None
         return LengthDistribution(parts, tuple((factor * x, w) for x, w in self.atoms))
+
+    def up_to(self, high: float, factor: float = 1.0) -> LengthDistribution | None:
+        """The lengths of at most ``high`` tokens, their probabilities times a factor; None where there are none.
+
+        The sum of the probabilities is what is left of 1.
+
+        >>> constant(3.0).up_to(2.0) is None, table([(1.0, 1.0), (5.0, 1.0)]).up_to(2.0, 2.0).moment(0.0)
+        (True, 1.0)
+        """
+        parts = []
+        for weight, part in self.parts:
+            if part.low < high:
+                share = 1.0 if part.high <= high else part.moment(0.0, part.low, high)
+                parts.append((factor * weight * share, part.up_to(min(part.high, high))))
+        atoms = tuple((x, factor * w) for x, w in self.atoms if x <= high)
+        return LengthDistribution(tuple(parts), atoms) if parts or atoms else None
 
     @cached_property
     def mean(self) -> float:

@@ -19,6 +19,7 @@ class Workload:
         input_tokens: uncached prompt length L.
         output_tokens: generated length.
         source: where the figures come from.
+        cached_share: share of every whole prompt that is found in a prefix cache.
     """
 
     name: str
@@ -26,3 +27,9 @@ class Workload:
     input_tokens: LengthDistribution
     output_tokens: LengthDistribution
     source: str = ""
+    cached_share: float = 0.0
+
+    @property
+    def prompt_per_uncached(self) -> float:
+        """Tokens of a whole prompt for each of its uncached tokens."""
+        return 1.0 / (1.0 - self.cached_share)

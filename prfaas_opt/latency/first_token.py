@@ -1,0 +1,334 @@
+"""Time to first token under load: wait for prefill, prefill, the part of a transfer it does not hide, wait to decode.
+
+Each prefill pool and all decode slots are queues (``queueing``); the link is shared by the transfers on it. The waits
+and the request's own length are taken as independent. Lengths are cut into cells; within one the time from the start
+of prefill is taken as spread evenly between its values at the ends, and waits are exponential beyond zero, so that
+every probability is a sum of closed forms.
+
+Plain floats: a plan asks a few hundred times, for which importing numpy would take longer.
+"""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from prfaas_opt.latency.queueing import NO_WAIT, Wait, sharing_stretch, wait
+from prfaas_opt.numerics import bracketed_root
+
+if TYPE_CHECKING:
+    from prfaas_opt.profiles.curve import Curve
+    from prfaas_opt.terms import Transfer
+    from prfaas_opt.workload.distribution import LengthDistribution
+
+_CELLS = 96
+_SAME_RATE = 1e-6
+_SAME_TIME = 1e-9
+_NO_DELAY = 1e-12
+
+
+@dataclass(frozen=True)
+class Queue:
+    """Servers and the service times of what comes to them, seconds."""
+
+    servers: int
+    service_s: float
+    service_cv2: float
+
+    def wait(self, rate_rps: float, arrival_cv2: float) -> Wait | None:
+        """The wait at an arrival rate; None where it has no end."""
+        if rate_rps <= 0 or self.service_s <= 0:
+            return NO_WAIT
+        if self.servers < 1:
+            return None
+        return wait(rate_rps, self.servers, self.service_s, self.service_cv2, arrival_cv2)
+
+
+@dataclass(frozen=True)
+class Sending:
+    """How offloaded requests are sent.
+
+    Attributes:
+        link_bytes_per_s: what the link carries for all of them.
+        request_bytes_per_s: what it carries for one alone.
+        rtt_s: round trip, which every transfer takes besides.
+        transfer: what hides behind prefill.
+        bytes_per_request: mean over all requests, offloaded or not.
+    """
+
+    link_bytes_per_s: float
+    request_bytes_per_s: float
+    rtt_s: float
+    transfer: Transfer
+    bytes_per_request: float
+
+    def stretch(self, rate_rps: float) -> float:
+        """How many times as long transfers take, since they share the link."""
+        load = rate_rps * self.bytes_per_request / self.link_bytes_per_s
+        return sharing_stretch(load, self.link_bytes_per_s / self.request_bytes_per_s)
+
+    def unhidden_s(self, prefill_s: float, sent_bytes: float, prompt_tokens: float, stretch: float) -> float:
+        """What a transfer adds to the time to first token.
+
+        Sent after prefill: all of it. Sent by layer: what outlasts prefill. Sent by chunk: the last chunk's part, or
+        what outlasts the prefill of the chunks before it.
+        """
+        sending_s = sent_bytes * stretch / self.request_bytes_per_s
+        overlap = self.transfer.overlap
+        if overlap == "layer":
+            return self.rtt_s + max(sending_s - prefill_s, 0.0)
+        if overlap == "none":
+            return self.rtt_s + sending_s
+        last = min(self.transfer.chunk_tokens / prompt_tokens, 1.0)
+        return self.rtt_s + max(last * sending_s, sending_s - (1.0 - last) * prefill_s)
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Adjoining cells, or a single length, which is a cell of no extent.
+
+    Attributes:
+        weights: probability of each cell.
+        lengths: the ends of the cells, one more than there are cells, or the single length.
+    """
+
+    weights: tuple[float, ...]
+    lengths: tuple[float, ...]
+
+    def times(self, factor: float) -> Chain:
+        """The same with its probabilities times a factor."""
+        return Chain(tuple(factor * weight for weight in self.weights), self.lengths)
+
+
+class Cells:
+    """Lengths cut into cells: ranges of a density, and single lengths with a probability of their own."""
+
+    def __init__(self, lengths: LengthDistribution) -> None:
+        self._lengths = lengths
+        edges: set[float] = set()
+        for _, part in lengths.parts:
+            ratio = (part.high / part.low) ** (1.0 / _CELLS)
+            edges |= {part.low, part.high, *(part.low * ratio**i for i in range(1, _CELLS))}
+        self._edges = sorted(edges)
+        self._weights = [self._mass(a, b) for a, b in itertools.pairwise(self._edges)]
+        self._atoms = lengths.atoms if len(lengths.atoms) <= _CELLS else _grouped(lengths.atoms)
+
+    def chains(self, low: float, high: float) -> list[Chain]:
+        """The cells of lengths in ``(low, high]``; cells that it cuts are cut."""
+        found = [Chain((weight,), (x,)) for x, weight in self._atoms if low < x <= high]
+        if not self._edges:
+            return found
+        low, high = max(low, self._edges[0]), min(high, self._edges[-1])
+        if low >= high:
+            return found
+        i, j = bisect.bisect_right(self._edges, low), bisect.bisect_left(self._edges, high)
+        lengths = (low, *self._edges[i:j], high)
+        if i >= j:
+            weights: tuple[float, ...] = (self._mass(low, high),)
+        else:
+            ends = self._mass(low, self._edges[i]), self._mass(self._edges[j - 1], high)
+            weights = (ends[0], *self._weights[i : j - 1], ends[1])
+        return [*found, Chain(weights, lengths)]
+
+    def _mass(self, low: float, high: float) -> float:
+        """Probability of a range by its density alone."""
+        return math.fsum(
+            weight * part.moment(0.0, max(low, part.low), min(high, part.high))
+            for weight, part in self._lengths.parts
+            if low < part.high and high > part.low
+        )
+
+
+def _grouped(atoms: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    """Many single lengths as fewer, neighbours as one at their mean."""
+    low, high = atoms[0][0], atoms[-1][0]
+    step = math.log(high / low) / _CELLS
+    groups = itertools.groupby(atoms, key=lambda atom: int(math.log(atom[0] / low) / step))
+    return tuple(_merged(list(group)) for _, group in groups)
+
+
+def _merged(atoms: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    weight = math.fsum(w for _, w in atoms)
+    return math.fsum(x * w for x, w in atoms) / weight, weight
+
+
+@dataclass(frozen=True)
+class Class:
+    """Requests that prefill in one pool.
+
+    Attributes:
+        share: of all requests.
+        queue: of their pool.
+        chains: their lengths.
+        prefill_s: seconds by length.
+        sent_bytes: by length, where they are sent.
+        prompt_per_uncached: tokens of a prompt for each that is not cached.
+        sending: how they are sent; None where they are not.
+    """
+
+    share: float
+    queue: Queue
+    chains: tuple[Chain, ...]
+    prefill_s: Curve
+    sent_bytes: Curve | None = None
+    prompt_per_uncached: float = 1.0
+    sending: Sending | None = None
+
+    @cached_property
+    def _prefilled(self) -> list[list[float]]:
+        return [[self.prefill_s(min(x, self.prefill_s.upper)) for x in chain.lengths] for chain in self.chains]
+
+    @cached_property
+    def _sent(self) -> list[list[float]]:
+        sent = self.sent_bytes
+        return [[sent(min(x, sent.upper)) for x in chain.lengths] for chain in self.chains] if sent else []
+
+    def started_to_first_token_s(self, rate_rps: float) -> list[list[float]]:
+        """Seconds from the start of prefill to the first token at the ends of the cells, before the wait to decode."""
+        if self.sending is None:
+            return self._prefilled
+        stretch, unhidden_s = self.sending.stretch(rate_rps), self.sending.unhidden_s
+        return [
+            [
+                seconds + unhidden_s(seconds, sent, x * self.prompt_per_uncached, stretch)
+                for seconds, sent, x in zip(prefilled, sizes, chain.lengths, strict=True)
+            ]
+            for prefilled, sizes, chain in zip(self._prefilled, self._sent, self.chains, strict=True)
+        ]
+
+
+@dataclass(frozen=True)
+class FirstToken:
+    """The time to first token of a deployment at any load.
+
+    Attributes:
+        classes: the requests by pool, their shares adding up to 1.
+        decode: slots, and how long a request holds one.
+        arrival_cv2: of all requests; a class, picked by length, is nearer to Poisson.
+    """
+
+    classes: tuple[Class, ...]
+    decode: Queue
+    arrival_cv2: float = 1.0
+
+    def at(self, rate_rps: float) -> TtftAtLoad | None:
+        """The time to first token at a rate of all requests, 0 or more; None where some queue has no end."""
+        decode_wait = self.decode.wait(rate_rps, self.arrival_cv2)
+        waits = []
+        for each in self.classes:
+            thinned_cv2 = 1.0 + each.share * (self.arrival_cv2 - 1.0)
+            waits.append(each.queue.wait(each.share * rate_rps, thinned_cv2))
+        stretches = [each.sending.stretch(rate_rps) for each in self.classes if each.sending]
+        if decode_wait is None or None in waits or math.inf in stretches:
+            return None
+        return TtftAtLoad(self.classes, tuple(w for w in waits if w is not None), decode_wait, rate_rps)
+
+
+@dataclass(frozen=True)
+class TtftAtLoad:
+    """The time to first token at one rate, as a random variable over requests.
+
+    Attributes:
+        classes: the requests by pool.
+        waits: for prefill, by class.
+        decode_wait: for a decode slot.
+        rate_rps: of all requests.
+    """
+
+    classes: tuple[Class, ...]
+    waits: tuple[Wait, ...]
+    decode_wait: Wait
+    rate_rps: float
+
+    @cached_property
+    def _started(self) -> list[list[list[float]]]:
+        return [each.started_to_first_token_s(self.rate_rps) for each in self.classes]
+
+    @cached_property
+    def _waited(self) -> list[Exponentials]:
+        return [_exponentials(wait, self.decode_wait) for wait in self.waits]
+
+    @cached_property
+    def mean_s(self) -> float:
+        """Mean seconds."""
+        own = math.fsum(
+            weight * 0.5 * (times[i] + times[-len(chain.weights) + i])
+            for each, chains in zip(self.classes, self._started, strict=True)
+            for chain, times in zip(each.chains, chains, strict=True)
+            for i, weight in enumerate(chain.weights)
+        )
+        waits = sum(each.share * w.mean_s for each, w in zip(self.classes, self.waits, strict=True))
+        return own + waits + self.decode_wait.mean_s
+
+    def share_longer(self, seconds: float) -> float:
+        """Share of the requests whose first token takes longer."""
+        share = 0.0
+        for each, chains, waits in zip(self.classes, self._started, self._waited, strict=True):
+            for chain, times in zip(each.chains, chains, strict=True):
+                share += _share_longer(seconds, chain.weights, times, waits)
+        return share
+
+    def quantile_s(self, quantile: float) -> float:
+        """Seconds within which this share of the requests gets its first token."""
+        low, high = 0.0, max(max(times) for chains in self._started for times in chains)
+        while self.share_longer(high) > 1.0 - quantile:
+            low, high = high, 2.0 * high
+        return bracketed_root(lambda x: (1.0 - quantile) - self.share_longer(x), low, high)[1]
+
+
+Exponentials = tuple[tuple[float, float], ...]
+"""``P(wait > y) = sum of c * exp(-rate * y)``: pairs of rate and c."""
+
+
+def _exponentials(first: Wait, second: Wait) -> Exponentials:
+    """Two independent waits one after the other, each zero or exponential."""
+    one, other = (w if w.delayed_share > _NO_DELAY and w.mean_s > 0 else None for w in (first, second))
+    if one is None or other is None:
+        return tuple((_rate(each), each.delayed_share) for each in (one, other) if each)
+    a, b, rate_a, rate_b = one.delayed_share, other.delayed_share, _rate(one), _rate(other)
+    if abs(rate_a - rate_b) < _SAME_RATE * rate_a:
+        rate_b = rate_a * (1.0 + _SAME_RATE)
+    both = a * b / (rate_b - rate_a)
+    return (rate_a, a * (1.0 - b) + both * rate_b), (rate_b, b * (1.0 - a) - both * rate_a)
+
+
+def _rate(wait: Wait) -> float:
+    return wait.delayed_share / wait.mean_s
+
+
+def _share_longer(seconds: float, weights: Sequence[float], times: Sequence[float], waits: Exponentials) -> float:
+    """Share of the requests of some cells whose wait and own time exceed ``seconds``.
+
+    With G(y) the probability that the wait exceeds y (1 below zero), a cell whose own time is even between s and s'
+    has ``integral of G from seconds - s' to seconds - s``, over ``s' - s``.
+    """
+    if len(times) == 1:
+        return weights[0] * _longer(seconds - times[0], waits)
+    integrals = [_integral(seconds - time, waits) for time in times]
+    share = 0.0
+    for i, weight in enumerate(weights):
+        spread = times[i + 1] - times[i]
+        if abs(spread) <= _SAME_TIME * times[i]:
+            share += weight * _longer(seconds - times[i], waits)
+        else:
+            share += weight * (integrals[i] - integrals[i + 1]) / spread
+    return share
+
+
+def _longer(seconds: float, waits: Exponentials) -> float:
+    return 1.0 if seconds < 0 else sum(c * math.exp(-rate * seconds) for rate, c in waits)
+
+
+def _integral(seconds: float, waits: Exponentials) -> float:
+    """The integral of ``_longer`` from 0."""
+    if seconds < 0:
+        return seconds
+    total = 0.0
+    for rate, c in waits:
+        total -= c / rate * math.expm1(-rate * seconds)
+    return total

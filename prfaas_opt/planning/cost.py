@@ -1,0 +1,267 @@
+"""Dollars per request, and the counts, the split and the threshold that make them least.
+
+A request costs its share of the instances, which are paid for by the hour, busy or not, and the bytes that it sends:
+
+    usd = (instances * price + link capacity * price) / Lambda + E[S(L); offloaded] * price per byte
+
+For given counts and a given split the first term grows with the load per request, the second falls with the
+threshold. Below the crossing of the loads both fall, so that the best threshold is the crossing, or lies beyond it, at
+an end of a plateau or where ``cost * T_local(t) / usable = price * S(t)``, which is solved, not sampled.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prfaas_opt import units
+from prfaas_opt.errors import InfeasibleError, InputError, Problem
+from prfaas_opt.numerics import sign_changes
+from prfaas_opt.planning.build import instance_usd_per_hour, two_pool_problem
+from prfaas_opt.planning.certificate import CheapestRouting
+from prfaas_opt.planning.evaluate import evaluate
+from prfaas_opt.planning.problem import Decision, OnDecodeProblem
+from prfaas_opt.planning.threshold import Bisection
+from prfaas_opt.profiles.curve import merged_breaks, terms_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from prfaas_opt.planning.problem import TwoPoolProblem
+    from prfaas_opt.scenario import Scenario
+
+_MOST_PER_CLUSTER = 48
+"""Counts that are looked at in each cluster; of more, so many, evenly apart."""
+_SAME = 1e-12
+_ROUNDING = 1e-12
+
+
+@dataclass(frozen=True)
+class Deployed:
+    """A deployment and what a request costs in it.
+
+    Attributes:
+        scenario: with the counts that are deployed.
+        decision: routing and split; its throughput is the rate at which the cost is reached.
+        usd_per_request: at that rate.
+    """
+
+    scenario: Scenario
+    decision: Decision
+    usd_per_request: float
+
+
+def usd_per_hour(scenario: Scenario) -> float | None:
+    """What instances and link capacity cost an hour; None where a cluster has no price."""
+    total = 0.0
+    for cluster in (scenario.remote, scenario.pd):
+        if cluster is not None:
+            price = instance_usd_per_hour(scenario, cluster)
+            if price is None:
+                return None
+            total += cluster.instances * price
+    link = scenario.link
+    if link is not None and scenario.remote is not None:
+        total += units.to_gbps(link.bandwidth_bytes_per_s) * (link.price_per_gbps_hour or 0.0)
+    return total
+
+
+def usd_per_byte(scenario: Scenario) -> float:
+    """What a byte that is sent costs; nothing on a flat line."""
+    return (scenario.link.price_per_gb or 0.0) / units.GB if scenario.link else 0.0
+
+
+def require_prices(scenario: Scenario) -> None:
+    """Refuses a scenario whose clusters have no price.
+
+    Raises:
+        InputError: all that have none.
+    """
+    missing = [
+        Problem(
+            "missing-price",
+            scenario.origin.where(("clusters", cluster.name)),
+            f"{cluster.hardware} in {cluster.name} has no price_per_gpu_hour; without it these GPUs would cost nothing",
+            "add price_per_gpu_hour: 0 where they are paid for already",
+        )
+        for cluster in (scenario.remote, scenario.pd)
+        if cluster is not None and cluster.price_per_gpu_hour is None
+    ]
+    if missing:
+        raise InputError(missing)
+
+
+def cheapest(scenario: Scenario, remote: bool = True) -> Deployed | None:
+    """The counts up to the scenario's, the split and the threshold with the least dollars per request.
+
+    Args:
+        scenario: with prices, under expected-time; where it has a TTFT objective, the rate is the load at which that
+            holds, at the threshold where it is largest.
+        remote: whether remote prefill may be used.
+
+    Returns:
+        Of deployments that cost the same the one that serves most; None where none serves anything.
+    """
+    best: Deployed | None = None
+    ranked = sorted(((_least_conceivable(each), each) for each in _counts(scenario, remote)), key=lambda pair: pair[0])
+    for least, counts in ranked:
+        if math.isinf(least) or (best is not None and least > best.usd_per_request * (1 + _SAME)):
+            break
+        found = _best_of_counts(counts)
+        if found is not None and (best is None or _beats(found, best)):
+            best = found
+    return best
+
+
+def least_usd_per_request(scenario: Scenario) -> float | None:
+    """No counts, no split and no routing cost less, by weak duality; None where decode shares its instances.
+
+    As if no instance were ever idle: ``E[min(c_remote * T_remote + price * S, c_pd * T_local)] + c_pd / decode rate``.
+    """
+    try:
+        problem = two_pool_problem(scenario)
+    except (InputError, InfeasibleError):
+        return None
+    pd = (instance_usd_per_hour(scenario, scenario.pd) or 0.0) / units.HOUR_S / problem.pd_ceiling
+    if isinstance(problem, OnDecodeProblem):
+        return None
+    decode = pd / problem.decode_rps_per_instance
+    pool, cluster = problem.remote, scenario.remote
+    if pool is None or cluster is None:
+        return (pd * problem.local_total_s + decode) * (1 - _ROUNDING)
+    a, b = (
+        (instance_usd_per_hour(scenario, cluster) or 0.0) / units.HOUR_S / cluster.max_utilization,
+        usd_per_byte(scenario),
+    )
+    loads = CheapestRouting(problem, pool).loads(a, pd, b)
+    return (a * loads.remote_s + b * loads.sent_bytes + pd * loads.local_s + decode) * (1 - _ROUNDING)
+
+
+def break_even_usd_per_gb(scenario: Scenario) -> float | None:
+    """The price of a GB sent at which the cheapest deployment with remote prefill costs what the cheapest without does.
+
+    The least cost is a minimum of lines in this price, so that the line of the cheapest deployment at one price gives
+    the next to try, and the last is exact. None where remote prefill does not pay even if nothing is paid for bytes,
+    or where there is no deployment without it.
+    """
+    if scenario.remote is None or scenario.link is None:
+        return None
+    alone = cheapest(scenario, remote=False)
+    price: float | None = None
+    while alone is not None:
+        link = dataclasses.replace(scenario.link, price_per_gb=price or 0.0)
+        found = cheapest(dataclasses.replace(scenario, link=link))
+        sent = 0.0 if found is None else _sent_bytes(found)
+        if found is None or sent <= 0 or found.usd_per_request >= alone.usd_per_request * (1 - _SAME):
+            return price
+        without_bytes = found.usd_per_request - sent * (price or 0.0) / units.GB
+        price = (alone.usd_per_request - without_bytes) / sent * units.GB
+    return None
+
+
+def _sent_bytes(deployed: Deployed) -> float:
+    return two_pool_problem(deployed.scenario).loads(deployed.decision.offloaded).sent_bytes
+
+
+def _beats(one: Deployed, other: Deployed) -> bool:
+    if one.usd_per_request < other.usd_per_request * (1 - _SAME):
+        return True
+    same = one.usd_per_request <= other.usd_per_request * (1 + _SAME)
+    return same and one.decision.throughput_rps > other.decision.throughput_rps * (1 + _SAME)
+
+
+def _counts(scenario: Scenario, remote: bool) -> Iterator[Scenario]:
+    """The scenario with each choice of counts up to its own; without a remote instance the link is not paid for."""
+    alone = dataclasses.replace(scenario, remote=None, link=None)
+    cluster = scenario.remote
+    choices: list[tuple[int, Scenario]] = [(0, alone)]
+    if cluster is not None and remote:
+        choices += [
+            (n, dataclasses.replace(scenario, remote=dataclasses.replace(cluster, instances=n)))
+            for n in _up_to(cluster.instances)
+        ]
+    for (_, each), n in itertools.product(choices, _up_to(scenario.pd.instances)):
+        yield dataclasses.replace(each, pd=dataclasses.replace(scenario.pd, instances=n))
+
+
+def _up_to(count: int) -> list[int]:
+    step = max(count / _MOST_PER_CLUSTER, 1.0)
+    return sorted({round(count - i * step) for i in range(min(count, _MOST_PER_CLUSTER))} - {0})
+
+
+def _least_conceivable(scenario: Scenario) -> float:
+    """Less than any deployment of these counts costs a request: at its best throughput, all bytes for nothing."""
+    try:
+        problem = two_pool_problem(scenario)
+    except (InputError, InfeasibleError):
+        return math.inf
+    hourly = usd_per_hour(scenario) or 0.0
+    highest = max(_capacity_rps(problem, split) for split in _splits(problem))
+    return hourly / units.HOUR_S / highest if highest > 0 else math.inf
+
+
+def _splits(problem: TwoPoolProblem) -> list[int]:
+    return list(problem.at_batch) if isinstance(problem, OnDecodeProblem) else list(problem.splits)
+
+
+def _capacity_rps(problem: TwoPoolProblem, split: int) -> float:
+    load_s = Bisection(problem).best(split).load_s
+    return min(1.0 / load_s if load_s > 0 else math.inf, problem.decode_limit_rps(split))
+
+
+def _best_of_counts(scenario: Scenario) -> Deployed | None:
+    try:
+        problem = two_pool_problem(scenario)
+    except (InputError, InfeasibleError):
+        return None
+    hourly = usd_per_hour(scenario)
+    assert hourly is not None
+    per_s, per_byte = hourly / units.HOUR_S, usd_per_byte(scenario)
+    if scenario.service.ttft:
+        from prfaas_opt.planning.operating import best_operating_point
+
+        point = best_operating_point(scenario, problem)
+        if point is None:
+            return None
+        sent = problem.loads(point.decision.offloaded).sent_bytes
+        decision = dataclasses.replace(point.decision, throughput_rps=point.rate_rps)
+        return Deployed(scenario, decision, per_s / point.rate_rps + per_byte * sent)
+    best: Deployed | None = None
+    for split in _splits(problem):
+        for threshold in _thresholds(problem, split, per_s, per_byte):
+            decision = Decision.at_threshold(problem.lengths, threshold, split)
+            rate_rps = evaluate(problem, decision, "expected-time").throughput_rps
+            if rate_rps <= 0:
+                continue
+            cost = per_s / rate_rps + per_byte * problem.loads(decision.offloaded).sent_bytes
+            found = Deployed(scenario, dataclasses.replace(decision, throughput_rps=rate_rps), cost)
+            if best is None or _beats(found, best):
+                best = found
+    return best
+
+
+def _thresholds(problem: TwoPoolProblem, split: int, usd_per_s: float, usd_per_byte: float) -> set[int]:
+    """Thresholds of which one is the cheapest of a split."""
+    first, last = problem.lengths.first_threshold, problem.lengths.last_threshold
+    thresholds = Bisection(problem)
+    best = thresholds.best(split)
+    if problem.remote is None:
+        return {last}
+    found = {best.threshold_tokens, last}
+    decode_rps = problem.decode_limit_rps(split)
+    if decode_rps * best.load_s < 1:
+        found.add(thresholds.least_egress(split, 1.0 / decode_rps))
+    limits = [limit for limit in problem.local_limits(split) if limit.usable_instances > 0]
+    if usd_per_byte > 0 and limits:
+        local, sent = problem.local_prefill_s, problem.remote.kv_bytes
+        breaks = merged_breaks((local, sent), max(best.threshold_tokens, first, 1), last)
+        for limit, (low, high) in itertools.product(limits, itertools.pairwise(breaks)):
+            price = usd_per_s / limit.usable_instances
+            excess = [(price * c, e) for c, e in terms_at(local, high)]
+            excess += [(-usd_per_byte * c, e) for c, e in terms_at(sent, high)]
+            for x in [low, *sign_changes(excess, low, high)]:
+                found |= {math.floor(x), math.ceil(x)}
+    return {threshold for threshold in found if first <= threshold <= last}
