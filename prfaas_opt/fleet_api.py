@@ -125,7 +125,7 @@ def at_demand(fleet: Fleet, demand_rps: float) -> Fleet:
 
 def fleet_warnings(fleet: Fleet) -> tuple[str, ...]:
     """What a reader of this fleet's results should know, in sentences."""
-    from prfaas_opt.planning.build import share_outside
+    from prfaas_opt.planning.notes import share_outside
 
     notes = [note for stream in fleet.streams for note in stream.model.warnings]
     held = dict.fromkeys(holding.hardware for site in fleet.sites for holding in site.holdings)
