@@ -78,8 +78,13 @@ def check_by_solver(scenario: Source, best: results.Plan, options: SolverOptions
 
     scenario = _scenario(scenario)
     problem = two_pool_problem(scenario)
-    if best.bound_rps is None:
-        message = "there is no program to solve: mean-length is not additive over lengths"
+    if best.bound_rps is None or isinstance(problem, OnDecodeProblem):
+        why = (
+            "mean-length is not additive over lengths"
+            if best.bound_rps is None
+            else "prefill shares decode's instances"
+        )
+        message = f"there is no program to solve: {why}"
         raise InputError(Problem("no-program", "--solver", message, "leave it out"))
     optimum_rps = solve_program(problem, options)
     difference = optimum_rps / best.bound_rps - 1

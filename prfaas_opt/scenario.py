@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal, Protocol
 
-from prfaas_opt.terms import AS_IN_THE_PAPER, NO_LIMITS, PLAIN_ROUTE, Admission, Route, Service
+from prfaas_opt.terms import AS_IN_THE_PAPER, NO_LIMITS, PLAIN_ROUTE, Admission, Route, Service, same_format
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Model
@@ -141,5 +141,4 @@ class Scenario:
     @property
     def formats_match(self) -> bool:
         """Whether the PD cluster can use the remote cluster's KVCache, as far as is stated."""
-        formats = {each.admission.kv_format for each in (self.pd, self.remote) if each} - {None}
-        return len({str(each).casefold() for each in formats}) <= 1
+        return self.remote is None or same_format(self.remote.admission, self.pd.admission)

@@ -89,6 +89,17 @@ class Admission:
     nic_bytes_per_s: float | None = None
 
 
+def same_format(one: Admission, other: Admission) -> bool:
+    """Whether two clusters can share KVCache, as far as their formats are stated.
+
+    >>> same_format(Admission(kv_format="fp8"), Admission()), same_format(Admission(kv_format="a"), Admission(kv_format="b"))
+    (True, False)
+    """
+    if one.kv_format is None or other.kv_format is None:
+        return True
+    return one.kv_format.casefold() == other.kv_format.casefold()
+
+
 @dataclass(frozen=True)
 class Service:
     """How a scenario's requests come and are served.

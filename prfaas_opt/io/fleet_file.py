@@ -305,7 +305,7 @@ class Assembly:
         found += [
             ("clusters", name, key)
             for name in self._clusters
-            for key in ADMISSION_FIELDS
+            for key in ("max_context", "nic")
             if key in data["clusters"][name]
         ]
         found += [("slo", "ttft")] if "ttft" in data.get("slo", {}) else []

@@ -22,14 +22,21 @@ from typing import TYPE_CHECKING, Literal
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
-from prfaas_opt.planning.decoding import decode_limits, no_batch
+from prfaas_opt.fleet import Limits
+from prfaas_opt.planning.curves import ServiceCurves, service_curves
+from prfaas_opt.planning.decoding import DecodeLimits, decode_limits, no_batch
+from prfaas_opt.terms import same_format
 from prfaas_opt.throughput.expectation import Expectation
+from prfaas_opt.throughput.link import Carried, effective_link, request_rate
 
 if TYPE_CHECKING:
-    from prfaas_opt.fleet import Connection, Fleet, Holding, Limits, Site, Stream
+    from prfaas_opt.fleet import Connection, Fleet, Holding, Site, Stream
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.model import Profile
     from prfaas_opt.workload.distribution import LengthDistribution
+
+
+_INFEASIBLE = ("slo", "memory")
 
 
 @dataclass(frozen=True)
@@ -159,6 +166,7 @@ class _Builder:
         self._problems: list[Problem] = []
         self._teams: dict[tuple[str, str, str, Literal["prefill", "decode"]], int] = {}
         self._made: list[Team] = []
+        self._made_curves: dict[tuple[int, int], ServiceCurves] = {}
         self._holdings = [(site, holding) for site in fleet.sites for holding in site.holdings]
 
     def network(self) -> Network:
@@ -174,11 +182,11 @@ class _Builder:
                     if here:
                         ways += self._ways(s, stream, d, pd)
             if not any(decoder.stream == s for decoder in decoders):
-                self._problems.append(_undecodable(fleet, s, pds))
+                self._problems += self._undecodable(s, pds)
         self._check_lengths(ways)
-        infeasible = [p for p in self._problems if p.code == "slo"]
+        infeasible = [p for p in self._problems if p.code in _INFEASIBLE]
         if len(self._problems) > len(infeasible):
-            raise InputError([p for p in self._problems if p.code != "slo"])
+            raise InputError([p for p in self._problems if p.code not in _INFEASIBLE])
         if infeasible:
             raise InfeasibleError(list(dict.fromkeys(infeasible)))
         return Network(
@@ -211,7 +219,7 @@ class _Builder:
             if profile is None or profile.decode is None or holding.gpus.most < profile.gpus_per_instance:
                 continue
             try:
-                limits = decode_limits(stream.model, profile, stream.workload, stream.tokens_per_s, self._fleet.origin)
+                limits = self._limits(stream, profile, pd)
             except InputError as error:
                 self._problems += [dataclasses.replace(p, where=_where(self._fleet, s)) for p in error.problems]
                 rps = math.nan  # Stands in, so that what else is wrong is found too.
@@ -231,15 +239,73 @@ class _Builder:
                 if profile is None or holding.gpus.most < profile.gpus_per_instance:
                     continue
                 team = self._team(site, holding, profile, stream.model.name, "prefill")
-                sent = None if pipe is None else profile.kv_bytes
-                ways.append(Way(s, team, d, profile.prefill_s, pipe, sent))
+                curves = self._curves(stream, profile)
+                sent = None if pipe is None else curves.sent_bytes
+                ways.append(Way(s, team, d, curves.occupancy_s, pipe, sent))
         return ways
+
+    def _limits(self, stream: Stream, profile: Profile, pd: Site) -> DecodeLimits:
+        flight = self._in_flight_byte_s(stream, pd) if profile.memory else 0.0
+        origin = self._fleet.origin
+        return decode_limits(stream.model, profile, stream.workload, stream.tokens_per_s, origin, flight)
+
+    def _undecodable(self, s: int, pds: list[Site]) -> list[Problem]:
+        """Why nothing decodes a stream."""
+        fleet, stream = self._fleet, self._fleet.streams[s]
+        candidates = {}
+        for pd in pds:
+            for holding in pd.holdings if stream.destination in (None, pd.name) else ():
+                profile = stream.model.profile(holding.hardware)
+                if profile and profile.decode and holding.gpus.most >= profile.gpus_per_instance:
+                    candidates[profile.hardware] = self._limits(stream, profile, pd)
+        if not candidates:
+            message = f"{stream.name} has nowhere to decode: no cluster it may go to can hold an instance that decodes"
+            fix = "give a pd cluster more GPUs, or its model decode figures on that hardware"
+            return [Problem("no-decode", _where(fleet, s), message, fix)]
+        full = {hardware: limits for hardware, limits in candidates.items() if limits.fast_spans}
+        if full:
+            reasons = [no_batch(each, f"{stream.model.name} on {name}", fleet.origin) for name, each in full.items()]
+            return [dataclasses.replace(reason, where=_where(fleet, s)) for reason in reasons]
+        fastest = max(limits.steps.fastest_tokens_per_s for limits in candidates.values())
+        where = fleet.origin.where(("slo", "tokens_per_s"))
+        message = (
+            f"{stream.model.name} cannot give {stream.tokens_per_s:g} tokens/s to a request here, "
+            f"no decode batch gives more than {fastest:.4g}"
+        )
+        return [Problem("slo", where, message, f"ask for {math.floor(fastest * 10) / 10:g} tokens/s at most")]
+
+    def _curves(self, stream: Stream, profile: Profile) -> ServiceCurves:
+        """What requests of a stream cost, made once: ways share the curves."""
+        key = (id(stream.workload), id(profile))
+        if key not in self._made_curves:
+            self._made_curves[key] = service_curves(profile, stream.workload, self._fleet.service.transfer)
+        return self._made_curves[key]
+
+    def _in_flight_byte_s(self, stream: Stream, pd: Site) -> float:
+        """KVCache in flight to a decode instance, byte*s a request, as if all came the way on which that is most."""
+        most = 0.0
+        for e, connection in self._open_pipes(pd):
+            pipe = _pipe(self._fleet.connections[e])
+            carried = Carried(pipe.bytes_per_s.most * pipe.ceiling, "bandwidth")
+            rate = request_rate(carried, connection.route).bytes_per_s
+            for holding in self._fleet.site(connection.source).holdings:
+                profile = stream.model.profile(holding.hardware)
+                if profile is not None:
+                    sent = self._curves(stream, profile).sent_bytes
+                    lengths = stream.workload.input_tokens
+                    if lengths.high <= sent.upper:
+                        square = Expectation(sent.squared(), lengths).total
+                        mean = Expectation(sent, lengths).total
+                        most = max(most, square / rate + mean * connection.route.rtt_s)
+        return most
 
     def _open_pipes(self, pd: Site) -> list[tuple[int, Connection]]:
         return [
             (e, connection)
             for e, connection in enumerate(self._fleet.connections)
-            if connection.destination == pd.name and connection.bandwidth_bytes_per_s.most > 0
+            if connection.destination == pd.name
+            and connection.bandwidth_bytes_per_s.most > 0
+            and same_format(self._fleet.site(connection.source).admission, pd.admission)
         ]
 
     def _check_lengths(self, ways: list[Way]) -> None:
@@ -265,38 +331,17 @@ def _where(fleet: Fleet, stream: int) -> str:
     return fleet.origin.where(("traffic", stream) if len(fleet.streams) > 1 else ("workload",))
 
 
-def _undecodable(fleet: Fleet, s: int, pds: list[Site]) -> Problem:
-    """Why nothing decodes a stream; raised at once where it is for want of memory."""
-    stream = fleet.streams[s]
-    candidates = {}
-    for pd in pds:
-        for holding in pd.holdings if stream.destination in (None, pd.name) else ():
-            profile = stream.model.profile(holding.hardware)
-            if profile and profile.decode and holding.gpus.most >= profile.gpus_per_instance:
-                limits = decode_limits(stream.model, profile, stream.workload, stream.tokens_per_s, fleet.origin)
-                candidates[profile.hardware] = limits
-    if not candidates:
-        message = f"{stream.name} has nowhere to decode: no cluster it may go to can hold an instance that decodes"
-        fix = "give a pd cluster more GPUs, or its model decode figures on that hardware"
-        return Problem("no-decode", _where(fleet, s), message, fix)
-    full = {hardware: limits for hardware, limits in candidates.items() if limits.fast_spans}
-    if full:
-        reasons = (no_batch(limits, f"{stream.model.name} on {name}", fleet.origin) for name, limits in full.items())
-        raise InfeasibleError([dataclasses.replace(reason, where=_where(fleet, s)) for reason in reasons])
-    fastest = max(limits.steps.fastest_tokens_per_s for limits in candidates.values())
-    where = fleet.origin.where(("slo", "tokens_per_s"))
-    message = (
-        f"{stream.model.name} cannot give {stream.tokens_per_s:g} tokens/s to a request here, "
-        f"no decode batch gives more than {fastest:.4g}"
-    )
-    return Problem("slo", where, message, f"ask for {math.floor(fastest * 10) / 10:g} tokens/s at most")
-
-
 def _pipe(connection: Connection) -> Pipe:
+    """A link; where its flows carry less than its bandwidth, no more of it is of use than they carry."""
+    rate, ceiling = connection.bandwidth_bytes_per_s, connection.max_utilization
+    flows = effective_link(math.inf, 1.0, connection.route).bytes_per_s
+    if flows < rate.most * ceiling:
+        rate = Limits(rate.least, max(rate.least, flows / ceiling))
+        ceiling = min(ceiling, flows / rate.most)
     return Pipe(
         name=f"{connection.source} to {connection.destination}",
-        bytes_per_s=connection.bandwidth_bytes_per_s,
-        ceiling=connection.max_utilization,
+        bytes_per_s=rate,
+        ceiling=ceiling,
         usd_per_byte_per_s_hour=(connection.usd_per_gbps_hour or 0.0) / units.GBPS,
         usd_per_byte=(connection.usd_per_gb or 0.0) / units.GB,
     )

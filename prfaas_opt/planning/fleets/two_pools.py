@@ -8,6 +8,8 @@ from prfaas_opt.errors import Problem, SolverError
 from prfaas_opt.fleet import Limits
 from prfaas_opt.planning.fleets.network import Decoder, Demand, Gpus, Network, Pipe, Team, Way
 from prfaas_opt.planning.fleets.solve import most_scale
+from prfaas_opt.profiles.curve import Curve, Piece
+from prfaas_opt.workload.distribution import constant
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.options import SolverOptions
@@ -19,7 +21,8 @@ _GAP_SHARE = 1e-9
 def network_of_two_pools(problem: TwoPoolProblem) -> Network:
     """The plan's problem or a baseline's: the splits that it allows, and its remote pool if it has one.
 
-    The remote pool is one instance with a ceiling of all that may be used of them.
+    The remote pool is one instance with a ceiling of all that may be used of them. Requests that have no choice are a
+    stream of their own, all of one length, which takes what they take on average.
     """
     held = Limits(problem.pd_instances, problem.pd_instances)
     gpus = [Gpus("pd", held)]
@@ -35,14 +38,21 @@ def network_of_two_pools(problem: TwoPoolProblem) -> Network:
         ways.append(Way(0, len(teams), 0, remote.prefill_s, 0, remote.kv_bytes))
         gpus.append(Gpus("prfaas", Limits(1, 1)))
         teams.append(Team("prfaas", "", "", "prefill", 1, 1, remote.usable_instances))
+    streams, staying = (Demand("", problem.lengths, 1.0),), problem.staying
+    if staying.share > 0:
+        choosing = problem.lengths.moment(0.0)
+        lengths = problem.lengths.up_to(problem.lengths.high, 1.0 / choosing) or problem.lengths
+        streams = Demand("", lengths, choosing), Demand("staying", constant(1.0), staying.share)
+        seconds = Curve((Piece(0.0, 1.0, ((staying.local_s / staying.share, 0.0),)),), 0.0, 1.0)
+        ways += [Way(1, 1, 0, seconds)] if len(problem.splits) > 1 else []
     return Network(
-        streams=(Demand("", problem.lengths, 1.0),),
+        streams=streams,
         sites=("pd",),
         gpus=tuple(gpus),
         pipes=tuple(pipes),
         teams=tuple(teams),
         ways=tuple(ways),
-        decoders=(Decoder(0, 0, 0, problem.decode_rps_per_instance),),
+        decoders=tuple(Decoder(s, 0, 0, problem.decode_rps_per_instance) for s in range(len(streams))),
     )
 
 
