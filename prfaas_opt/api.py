@@ -14,7 +14,7 @@ from prfaas_opt.planning.build import two_pool_problem
 from prfaas_opt.planning.describe import describe
 from prfaas_opt.planning.notes import assumptions
 from prfaas_opt.planning.plan import compared, planned
-from prfaas_opt.planning.problem import Decision
+from prfaas_opt.planning.problem import Decision, OnDecodeProblem
 from prfaas_opt.planning.split import given
 from prfaas_opt.scenario import Objective, Policy, Scenario
 

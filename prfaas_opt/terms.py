@@ -92,7 +92,8 @@ class Admission:
 def same_format(one: Admission, other: Admission) -> bool:
     """Whether two clusters can share KVCache, as far as their formats are stated.
 
-    >>> same_format(Admission(kv_format="fp8"), Admission()), same_format(Admission(kv_format="a"), Admission(kv_format="b"))
+    >>> fp8, bf16 = (Admission(kv_format=each) for each in ("fp8", "bf16"))
+    >>> same_format(fp8, Admission()), same_format(fp8, bf16)
     (True, False)
     """
     if one.kv_format is None or other.kv_format is None:

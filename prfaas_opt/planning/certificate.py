@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 """Relative floating-point error of the sums; bounds are rounded up by it."""
+_HIGHEST_LOG_PRICE = 300.0
 _CLOSED = 1e-9
 """A bound this near to an attained throughput needs no better prices."""
 
@@ -150,6 +151,7 @@ class _SplitBound:
     ) -> None:
         self._remote, self._routing = remote, routing
         self._local_prefill_s, self._limit = problem.local_prefill_s, limit
+        self._staying_s = problem.staying.local_s
         self._best = best
         low, high = problem.lengths.low, problem.lengths.high
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
@@ -157,6 +159,11 @@ class _SplitBound:
 
     def least(self) -> Prices:
         """The least bound found; a proof whichever prices gave it."""
+        fixed_s = self._staying_s + self._limit.overhead_s
+        if fixed_s > 0:
+            # Local prefill alone has a price: all that can leaves, and costs nothing.
+            bound = _rounded_up(self._limit.usable_instances / fixed_s)
+            self._prices = Prices(bound, local_rps=1 / fixed_s, usable_local=self._limit.usable_instances)
         link_share = 1.0 if self._best.link_binds else 0.0
         self._try(link_share, self._indifferent_price(link_share, self._crossing))
         if self._prices.bound_rps * self._best.shared_load_s > 1 + _CLOSED and (
@@ -202,6 +209,8 @@ class _SplitBound:
             low -= 1.0
         while imbalance(high) >= 0:
             high += 1.0
+            if high > _HIGHEST_LOG_PRICE:
+                return tried[high - 1.0][1]  # What stays overloads local prefill, whatever its price.
         # A length that many requests share makes the imbalance jump; the balanced routing there mixes both ends.
         (above, excess_above), (below, excess_below) = (tried[end] for end in bracketed_root(imbalance, low, high))
         mix = above / (above - below) if above != below else 0.0

@@ -38,15 +38,16 @@ def network_of_two_pools(problem: TwoPoolProblem) -> Network:
         ways.append(Way(0, len(teams), 0, remote.prefill_s, 0, remote.kv_bytes))
         gpus.append(Gpus("prfaas", Limits(1, 1)))
         teams.append(Team("prfaas", "", "", "prefill", 1, 1, remote.usable_instances))
-    streams, staying = (Demand("", problem.lengths, 1.0),), problem.staying
+    streams: list[Demand] = [Demand("", problem.lengths, 1.0)]
+    staying = problem.staying
     if staying.share > 0:
         choosing = problem.lengths.moment(0.0)
         lengths = problem.lengths.up_to(problem.lengths.high, 1.0 / choosing) or problem.lengths
-        streams = Demand("", lengths, choosing), Demand("staying", constant(1.0), staying.share)
+        streams = [Demand("", lengths, choosing), Demand("staying", constant(1.0), staying.share)]
         seconds = Curve((Piece(0.0, 1.0, ((staying.local_s / staying.share, 0.0),)),), 0.0, 1.0)
         ways += [Way(1, 1, 0, seconds)] if len(problem.splits) > 1 else []
     return Network(
-        streams=streams,
+        streams=tuple(streams),
         sites=("pd",),
         gpus=tuple(gpus),
         pipes=tuple(pipes),
