@@ -133,6 +133,10 @@ def evaluate(scenario: Source, threshold_tokens: int, prefill_instances: int) ->
     scenario = _scenario(scenario)
     problem = two_pool_problem(scenario)
     problems = []
+    if isinstance(problem, OnDecodeProblem):
+        message = "prefill shares the decode instances here, so that there is no split to evaluate"
+        where = scenario.origin.where(("local_prefill",))
+        raise InputError(Problem("not-supported", where, message, "write local_prefill: dedicated"))
     if prefill_instances not in problem.splits:
         message = f"found {prefill_instances}, expected 0 to {problem.splits[-1]}: one instance at least must decode"
         problems.append(Problem("out-of-range", "prefill_instances", message, "choose a split of the pd cluster"))

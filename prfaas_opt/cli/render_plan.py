@@ -78,6 +78,8 @@ def _bands(plan: Plan, pool: Pool) -> str:
 def _limits(plan: Plan, scenario: Scenario) -> str:
     """The stages that bind; of those that are full, the ones of which more would help, where that is known."""
     priced = {stage for stage, name in _PRICES.items() if _price(plan, name)}
+    if scenario.service.local_prefill == "on_decode" and "pd_decode" in priced:
+        priced.add("pd_prefill")
     limits = set(plan.bottlenecks) & priced or set(plan.bottlenecks)
     words = []
     if {"prfaas", "pd_prefill"} <= limits:
@@ -145,6 +147,7 @@ def _beside_the_verdict(plan: Plan) -> list[str]:
 
 def _resources(plan: Plan, scenario: Scenario) -> Table:
     table = new_table("Resource", "Count", "In use", "", "+1, new split", "+1, roles kept")
+    table.columns[0].no_wrap = True
     table.columns[2].justify = "left"
     point = plan.operating_point if plan.objective != "throughput" else None
     used, counts = point.utilization if point else plan.utilization, plan.instances
@@ -153,14 +156,14 @@ def _resources(plan: Plan, scenario: Scenario) -> Table:
     if remote is not None:
         name = f"{remote.hardware} prefill" + (f" ({remote.name})" if alike else "")
         table.add_row(name, str(counts.prfaas), *_used(used.prfaas), *_gains(plan, remote.name, "prfaas"))
-    on_decode = plan.routing.bands[0].pool == "pd_decode"
+    on_decode = scenario.service.local_prefill == "on_decode"
     if not on_decode:
         name = f"{pd.hardware} prefill" + (f" ({pd.name})" if alike else "")
         table.add_row(name, str(counts.pd_prefill), *_used(used.pd_prefill), *_gains(plan, pd.name, "pd_prefill"))
-    name = f"{pd.hardware} decode" + (" and prefill" if on_decode else "")
+    name = f"{pd.hardware} decode" + ("+prefill" if on_decode else "")
     table.add_row(name, str(counts.pd_decode), *_used(used.pd_decode), *_gains(plan, pd.name, "pd_decode"))
     if on_decode:
-        table.add_row("  its prefill alone", "", *_used(used.pd_prefill), "", "")
+        table.add_row("  of it prefill", "", *_used(used.pd_prefill), "", "")
     if link is not None:
         resource = f"{link.source} to {link.destination}"
         bandwidth = format_gbps(to_gbps(link.bandwidth_bytes_per_s))

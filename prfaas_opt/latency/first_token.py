@@ -11,6 +11,7 @@ Plain floats: a plan asks a few hundred times, for which importing numpy would t
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
@@ -210,15 +211,18 @@ class FirstToken:
         classes: the requests by pool, their shares adding up to 1.
         decode: slots, and how long a request holds one.
         arrival_cv2: of all requests; a class, picked by length, is nearer to Poisson.
+        on_decode: requests that are not sent prefill on the decode instances, which decode more slowly meanwhile.
     """
 
     classes: tuple[Class, ...]
     decode: Queue
     arrival_cv2: float = 1.0
+    on_decode: bool = False
 
     def at(self, rate_rps: float) -> TtftAtLoad | None:
         """The time to first token at a rate of all requests, 0 or more; None where some queue has no end."""
-        decode_wait = self.decode.wait(rate_rps, self.arrival_cv2)
+        decode = self._decode_beside_prefill(rate_rps)
+        decode_wait = decode.wait(rate_rps, self.arrival_cv2) if decode else None
         waits = []
         for each in self.classes:
             thinned_cv2 = 1.0 + each.share * (self.arrival_cv2 - 1.0)
@@ -227,6 +231,14 @@ class FirstToken:
         if decode_wait is None or None in waits or math.inf in stretches:
             return None
         return TtftAtLoad(self.classes, tuple(w for w in waits if w is not None), decode_wait, rate_rps)
+
+    def _decode_beside_prefill(self, rate_rps: float) -> Queue | None:
+        """The decode slots, held longer where prefill takes time from their instances; None where it takes all."""
+        local = next((each for each in self.classes if each.sending is None), None)
+        if not self.on_decode or local is None:
+            return self.decode
+        left = 1.0 - rate_rps * local.share * local.queue.service_s / local.queue.servers
+        return dataclasses.replace(self.decode, service_s=self.decode.service_s / left) if left > 0 else None
 
 
 @dataclass(frozen=True)

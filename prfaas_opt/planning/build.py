@@ -171,7 +171,8 @@ def naive_problem(scenario: Scenario) -> TwoPoolProblem | None:
     """The naive heterogeneous split: all prefill remote, all PD instances decode; None without a remote cluster."""
     if scenario.remote is None:
         return None
-    return dataclasses.replace(two_pool_problem(scenario), splits=range(1))
+    dedicated = dataclasses.replace(scenario.service, local_prefill="dedicated")
+    return dataclasses.replace(two_pool_problem(dataclasses.replace(scenario, service=dedicated)), splits=range(1))
 
 
 def profile_of(scenario: Scenario, cluster: Cluster) -> Profile:

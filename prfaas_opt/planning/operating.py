@@ -79,7 +79,7 @@ class Latency:
             classes.append(dataclasses.replace(local, queue=queue))
         held_s = batch / self._limits.rps(batch)
         slots = Queue(decoding * batch, held_s, self._output_cv2)
-        return FirstToken(tuple(classes), slots, self._scenario.service.arrival_cv2)
+        return FirstToken(tuple(classes), slots, self._scenario.service.arrival_cv2, on_decode)
 
     def _make_classes(self, offloaded: tuple[Range, ...]) -> tuple[Class | None, Class | None]:
         """The requests that prefill in the PD cluster, on servers yet to be counted, and those that do remotely."""
