@@ -146,7 +146,8 @@ def _beside_the_verdict(plan: Plan) -> list[str]:
 
 
 def _resources(plan: Plan, scenario: Scenario) -> Table:
-    table = new_table("Resource", "Count", "In use", "", "+1, new split", "+1, roles kept")
+    title = "What is in use, and what one more adds (req/s)"
+    table = new_table("Resource", "Count", "In use", "", "+1, new split", "+1, roles kept", title=title)
     table.columns[0].no_wrap = True
     table.columns[2].justify = "left"
     point = plan.operating_point if plan.objective != "throughput" else None
@@ -191,7 +192,7 @@ def _gains(plan: Plan, resource: str, stage: Stage) -> tuple[str, str]:
 def _gain(plan: Plan, rps: float | None) -> str:
     if rps is None:
         return "-"
-    return f"+{format_rps(rps)}" if rps >= _NOTICED * plan.served_rps else "0"
+    return f"+{format_rps(rps).removesuffix(' req/s')}" if rps >= _NOTICED * plan.served_rps else "0"
 
 
 def _ttft_table(plan: Plan) -> Table:
