@@ -12,7 +12,7 @@ import msgspec
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
 from prfaas_opt.fleet import Fleet, fleet_of
-from prfaas_opt.fleet_results import FleetPlan, SizePoint, Sizing
+from prfaas_opt.fleet_results import FAILURE_KINDS, FailureKind, FleetPlan, SizePoint, Sizing
 from prfaas_opt.io.scenario_file import load_any, load_fleet
 from prfaas_opt.planning.fleets.changes import with_demand_times
 from prfaas_opt.planning.options import SolverOptions
@@ -21,6 +21,7 @@ from prfaas_opt.scenario import Scenario
 if TYPE_CHECKING:
     from prfaas_opt.planning.fleets.search import Progress
     from prfaas_opt.planning.fleets.solve import Solved
+    from prfaas_opt.planning.fleets.survival import Surviving
 
 __all__ = ["fleet_warnings", "load_any", "load_fleet", "plan_fleet", "size"]
 
@@ -44,6 +45,7 @@ def plan_fleet(
     options: SolverOptions = DEFAULT_OPTIONS,
     sensitivity: bool = False,
     on_progress: Callable[[Progress], None] = _quiet,
+    failures: bool = False,
 ) -> FleetPlan:
     """The largest throughput of a fleet, its streams in proportion to their demands, with its proof.
 
@@ -53,6 +55,8 @@ def plan_fleet(
         sensitivity: also plan anew with one more instance's GPUs of each kind, with a tenth more of each link, and
             with figures that are off.
         on_progress: told how far the search has come.
+        failures: also what is served after the loss of each link, of one instance of each group, and of each cluster,
+            with the roles as they are and with roles split anew.
 
     Raises:
         InputError: the scenario is wrong, has ranges to choose from, or asks for the mean-length estimator.
@@ -64,6 +68,7 @@ def plan_fleet(
     (19805, 3.15, 'optimal')
     """
     from prfaas_opt.planning.fleets.describe import describe
+    from prfaas_opt.planning.fleets.failures import failures_of_plan
     from prfaas_opt.planning.fleets.robustness import fleet_deviations
     from prfaas_opt.planning.fleets.what_ifs import fleet_what_ifs
 
@@ -75,6 +80,8 @@ def plan_fleet(
     if sensitivity:
         gains = fleet_what_ifs(fleet, best.throughput_rps, options)
         best = msgspec.structs.replace(best, what_ifs=gains, sensitivity=fleet_deviations(solved, options))
+    if failures:
+        best = msgspec.structs.replace(best, failures=failures_of_plan(solved, fleet.demand_rps, options))
     return best
 
 
@@ -85,6 +92,7 @@ def size(
     curve_rps: Sequence[float] = (),
     options: SolverOptions = DEFAULT_OPTIONS,
     on_progress: Callable[[Progress], None] = _quiet,
+    survive: Sequence[FailureKind] = (),
 ) -> Sizing:
     """The cheapest fleet for a demand, or the fleet that serves most within a budget, with its plan.
 
@@ -97,10 +105,15 @@ def size(
         curve_rps: demands whose cheapest fleets are found too, one after the other.
         options: the solver and its limits, for each fleet; by default HiGHS, 60 s and a gap of 0.1 %.
         on_progress: told how far the search has come.
+        survive: kinds of failure, ``link``, ``instance`` and ``site``: after the loss of any one link, of one instance
+            of any group, or of any one cluster the whole demand is still served within the ceilings, the counts as
+            they are and requests routed anew. It excludes a budget.
 
     Raises:
-        InputError: the scenario is wrong, has no prices, or asks for the mean-length estimator.
-        InfeasibleError: no fleet within the limits serves the demand; the problems are the constraints that conflict.
+        InputError: the scenario is wrong, has no prices, or asks for the mean-length estimator; kinds of failure are
+            unknown, or asked for with a budget.
+        InfeasibleError: no fleet within the limits serves the demand, or survives the failures; the problems are the
+            constraints that conflict, or the failures.
         SolverError: the solver is missing or failed, or was stopped before it found anything.
     """
     fleet = _fleet(source)
@@ -108,13 +121,16 @@ def size(
     if demand_rps is not None:
         fleet = at_demand(fleet, demand_rps)
     options = _with_defaults(options, SIZE_GAP_SHARE)
-    if budget_usd_per_hour is None:
+    kinds = _kinds(survive, budget_usd_per_hour)
+    if kinds:
+        sizing = _least_cost_surviving(fleet, kinds, options, on_progress)
+    elif budget_usd_per_hour is None:
         sizing = _least_cost(fleet, options, on_progress)
     else:
         sizing = _for_budget(fleet, budget_usd_per_hour, options, on_progress)
     if not curve_rps:
         return sizing
-    points = tuple(_point(at_demand(fleet, demand), options, on_progress) for demand in curve_rps)
+    points = tuple(_point(at_demand(fleet, demand), options, on_progress, kinds) for demand in curve_rps)
     return msgspec.structs.replace(sizing, curve=points)
 
 
@@ -186,6 +202,18 @@ def _refuse_no_prices(fleet: Fleet) -> None:
         raise InputError(missing)
 
 
+def _kinds(survive: Sequence[FailureKind], budget_usd_per_hour: float | None) -> tuple[FailureKind, ...]:
+    """The kinds of failure asked for, in the order of ``FAILURE_KINDS``."""
+    unknown = [kind for kind in survive if kind not in FAILURE_KINDS]
+    if unknown:
+        message = f"found {unknown[0]!r}, expected {', '.join(FAILURE_KINDS)}, or some of them"
+        raise InputError(Problem("bad-value", "survive", message, f"write {','.join(FAILURE_KINDS)}"))
+    if survive and budget_usd_per_hour is not None:
+        message = "a budget cannot be spent on a fleet that survives failures yet"
+        raise InputError(Problem("not-supported", "survive", message, "leave the budget out, and give a demand"))
+    return tuple(kind for kind in FAILURE_KINDS if kind in survive)
+
+
 def _with_defaults(options: SolverOptions, gap_share: float) -> SolverOptions:
     if options.solver != "HIGHS":
         return options
@@ -241,6 +269,54 @@ def _least_cost(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Pro
     )
 
 
+def _least_cost_surviving(
+    fleet: Fleet, kinds: tuple[FailureKind, ...], options: SolverOptions, on_progress: Callable[[Progress], None]
+) -> Sizing:
+    from prfaas_opt.planning.fleets.conflicts import explain
+    from prfaas_opt.planning.fleets.describe import describe
+    from prfaas_opt.planning.fleets.survival import NoneSurvivesError
+    from prfaas_opt.planning.fleets.unsurvivable import why_none_survives
+
+    try:
+        surviving = _surviving(fleet, kinds, options, on_progress)
+    except NoneSurvivesError as none:
+        if none.failures:
+            raise InfeasibleError(why_none_survives(fleet, none.failures, options)) from None
+        raise InfeasibleError(explain(fleet, options)) from None
+    solved = surviving.solved
+    described = describe(fleet, solved, _gap(options))
+    usd = solved.usd_per_hour
+    return Sizing(
+        goal="least-cost",
+        status=described.status,
+        stopped=solved.found.stopped,
+        demand_rps=fleet.demand_rps,
+        budget_usd_per_hour=None,
+        usd_per_hour=usd,
+        bound_usd_per_hour=min(solved.bound, usd),
+        bound_rps=None,
+        gap_share=solved.gap_share,
+        mip_gap_share=_gap(options),
+        usd_per_million_requests=_per_million(usd, fleet.demand_rps),
+        plan=described,
+        curve=None,
+        survives=kinds,
+        failures=surviving.rows,
+        unprotected_usd_per_hour=surviving.unprotected_usd_per_hour,
+    )
+
+
+def _surviving(
+    fleet: Fleet, kinds: tuple[FailureKind, ...], options: SolverOptions, on_progress: Callable[[Progress], None]
+) -> Surviving:
+    from prfaas_opt.planning.fleets.network import network_of
+    from prfaas_opt.planning.fleets.states import failures_of
+    from prfaas_opt.planning.fleets.survival import least_cost_surviving
+
+    network = network_of(fleet)
+    return least_cost_surviving(network, failures_of(network, kinds), options, _gap(options), on_progress)
+
+
 def _for_budget(fleet: Fleet, budget: float, options: SolverOptions, on_progress: Callable[[Progress], None]) -> Sizing:
     from prfaas_opt.planning.fleets.describe import describe
 
@@ -263,11 +339,24 @@ def _for_budget(fleet: Fleet, budget: float, options: SolverOptions, on_progress
     )
 
 
-def _point(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> SizePoint:
+def _point(
+    fleet: Fleet,
+    options: SolverOptions,
+    on_progress: Callable[[Progress], None],
+    survive: tuple[FailureKind, ...] = (),
+) -> SizePoint:
     from prfaas_opt.planning.fleets.network import network_of
     from prfaas_opt.planning.fleets.solve import least_cost
+    from prfaas_opt.planning.fleets.survival import NoneSurvivesError
 
-    solved = least_cost(network_of(fleet), options, _gap(options), on_progress)
+    try:
+        solved = (
+            _surviving(fleet, survive, options, on_progress).solved
+            if survive
+            else least_cost(network_of(fleet), options, _gap(options), on_progress)
+        )
+    except NoneSurvivesError:
+        solved = None
     if solved is None:
         return SizePoint(fleet.demand_rps, "infeasible", "", None, None, None, None, {})
     usd, gpus = solved.usd_per_hour, solved.decision.gpus

@@ -16,6 +16,11 @@ Stopped = Annotated[
 ]
 
 
+FailureKind = Literal["link", "instance", "site"]
+"""What may be lost: any one link, one instance of any group, or any one cluster."""
+FAILURE_KINDS: tuple[FailureKind, ...] = ("link", "instance", "site")
+
+
 class WayShare(Struct, frozen=True, kw_only=True):
     """The share of a band's requests that one kind of hardware prefills for one cluster."""
 
@@ -128,6 +133,34 @@ class FleetDeviation(Struct, frozen=True):
     counts_change: Annotated[bool | None, Meta(description="whether the new plan has other counts")]
 
 
+class FleetFailure(Struct, frozen=True):
+    """What a fleet serves after one failure: requests are routed anew at once, roles are not."""
+
+    kind: Annotated[
+        FailureKind,
+        Meta(
+            description="link: it carries nothing; instance: its group has one fewer; "
+            "site: the cluster is gone with its GPUs and links"
+        ),
+    ]
+    part: Annotated[str, Meta(description="what is lost: the link, group or cluster")]
+    throughput_rps: Annotated[
+        float,
+        Meta(ge=0, description="roles as they are: all streams not cut off, in proportion; of a sized fleet at least"),
+    ]
+    served_share: Annotated[Share, Meta(description="of the demand, roles as they are")]
+    cut_off: Annotated[tuple[str, ...], Meta(description="streams that nothing serves any more, roles as they are")]
+    resplit_rps: Annotated[
+        float | None, Meta(description="roles split anew among the GPUs left; null for a sized fleet")
+    ]
+    resplit_served_share: Annotated[
+        float | None, Meta(ge=0, le=1, description="of the demand, roles split anew; null for a sized fleet")
+    ]
+    resplit_cut_off: Annotated[
+        tuple[str, ...] | None, Meta(description="streams that nothing could serve; null for a sized fleet")
+    ]
+
+
 class FleetPlan(Struct, frozen=True):
     """A deployment of many clusters: what is decided, what the equations make of it, how good it is proven to be."""
 
@@ -159,6 +192,9 @@ class FleetPlan(Struct, frozen=True):
     provenance: Annotated[
         dict[str, PoolProvenance], Meta(description="by model and hardware: where the figures come from")
     ]
+    failures: Annotated[
+        tuple[FleetFailure, ...] | None, Meta(description="each link, instance and cluster lost; null unless asked for")
+    ] = None
 
 
 class SizePoint(Struct, frozen=True):
@@ -190,3 +226,16 @@ class Sizing(Struct, frozen=True):
     usd_per_million_requests: float | None
     plan: FleetPlan
     curve: Annotated[tuple[SizePoint, ...] | None, Meta(description="cost over demands; null unless asked for")]
+    survives: Annotated[
+        tuple[FailureKind, ...],
+        Meta(
+            description="kinds of failure: after the loss of any single one the whole demand is still served within "
+            "the ceilings, counts as they are and requests routed anew; empty unless asked for"
+        ),
+    ] = ()
+    failures: Annotated[
+        tuple[FleetFailure, ...] | None, Meta(description="every failure of these kinds; null unless asked for")
+    ] = None
+    unprotected_usd_per_hour: Annotated[
+        float | None, Meta(description="of the cheapest fleet found that survives nothing; null unless asked for")
+    ] = None

@@ -5,8 +5,9 @@ Every term has a default under which it has no effect on throughput, so that the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from msgspec import Struct
 
 LocalPrefill = Literal["dedicated", "on_decode"]
 SentBytes = Literal["missing_at_destination", "full_prompt"]
@@ -14,8 +15,7 @@ Overlap = Literal["layer", "chunk", "none"]
 LinkLimit = Literal["bandwidth", "sender NICs", "receiver NICs", "flow caps", "window / RTT", "request rate"]
 
 
-@dataclass(frozen=True)
-class TtftSlo:
+class TtftSlo(Struct, frozen=True):
     """A percentile of the time to first token, and what it may be at most.
 
     Attributes:
@@ -36,8 +36,7 @@ class TtftSlo:
         return f"P{self.quantile * 100:g}"
 
 
-@dataclass(frozen=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """What an offloaded request sends, and what of it hides behind its prefill.
 
     Attributes:
@@ -53,8 +52,7 @@ class Transfer:
     chunk_tokens: int = 8192
 
 
-@dataclass(frozen=True)
-class Route:
+class Route(Struct, frozen=True):
     """What a link's packets meet besides its bandwidth; None where there is no such limit.
 
     Attributes:
@@ -74,8 +72,7 @@ class Route:
     request_bytes_per_s: float | None = None
 
 
-@dataclass(frozen=True)
-class Admission:
+class Admission(Struct, frozen=True):
     """What a cluster takes, and how its instances are connected; None where nothing limits.
 
     Attributes:
@@ -101,8 +98,7 @@ def same_format(one: Admission, other: Admission) -> bool:
     return one.kv_format.casefold() == other.kv_format.casefold()
 
 
-@dataclass(frozen=True)
-class Service:
+class Service(Struct, frozen=True):
     """How a scenario's requests come and are served.
 
     Attributes:

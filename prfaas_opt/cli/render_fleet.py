@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-    from prfaas_opt.fleet_results import FleetDeviation, FleetPlan, Group, SizePoint, Sizing, StreamPlan
+    from prfaas_opt.fleet_results import FleetDeviation, FleetFailure, FleetPlan, Group, SizePoint, Sizing, StreamPlan
 
 _NOTICED = 0.0005
 _WHOLE = 0.9995
@@ -20,6 +20,7 @@ _PRICED_RPS = 1e-6
 _A_CENT_USD = 0.005
 _MOST_BANDS = 12
 _CLOSE = 1e-5
+_KINDS_OF_FAILURE = {"link": "a link", "instance": "an instance", "site": "a cluster"}
 _STOPPED = {"time limit": "stopped at the time limit", "interrupted": "interrupted: the best so far"}
 
 
@@ -41,6 +42,9 @@ def print_fleet_plan(out: Console, plan: FleetPlan) -> None:
     _print_sources(out, plan)
     if plan.sensitivity is not None:
         out.print(_sensitivity_table(plan, plan.sensitivity))
+    if plan.failures is not None:
+        out.print(_failure_table(plan, plan.failures))
+        _print_cut_off(out, plan.failures)
 
 
 def print_sizing(out: Console, sizing: Sizing) -> None:
@@ -59,6 +63,9 @@ def print_sizing(out: Console, sizing: Sizing) -> None:
     )
     out.print(_gpu_table(plan))
     _print_tables(out, plan)
+    if sizing.failures is not None:
+        out.print(_survived_table(sizing.failures))
+        out.print(_survival(sizing))
     out.print(_sizing_proof(sizing))
     _print_sources(out, plan)
     if sizing.curve is not None:
@@ -189,6 +196,53 @@ def _sensitivity_table(plan: FleetPlan, rows: tuple[FleetDeviation, ...]) -> Tab
     return table
 
 
+def _failure_table(plan: FleetPlan, rows: tuple[FleetFailure, ...]) -> Table:
+    """What a planned fleet serves after each failure."""
+    title = f"Throughput after a failure (now {format_rps(plan.throughput_rps)})"
+    demand = f"Of {format_rps(plan.demand_rps)}"
+    table = new_table("Lost", "Roles as they are", "Split anew", demand, title=title)
+    for row in rows:
+        split = "-" if row.resplit_rps is None else moved(row.resplit_rps, plan.throughput_rps)
+        now = moved(row.throughput_rps, plan.throughput_rps)
+        table.add_row(_lost(row), now, split, format_share(row.served_share))
+    return table
+
+
+def _lost(row: FleetFailure) -> str:
+    if row.kind == "link":
+        return f"link {row.part}"
+    return f"cluster {row.part}" if row.kind == "site" else f"1 {row.part}"
+
+
+def _print_cut_off(out: Console, rows: tuple[FleetFailure, ...]) -> None:
+    for row in rows:
+        if row.cut_off:
+            again = f", {', '.join(row.resplit_cut_off)} split anew" if row.resplit_cut_off else ""
+            again = again if row.resplit_cut_off else ", none split anew"
+            again = "" if row.resplit_cut_off == row.cut_off else again
+            out.print(f"Without {_lost(row)} nothing serves {', '.join(row.cut_off)}{again}; the others are shown.")
+
+
+def _survived_table(rows: tuple[FleetFailure, ...]) -> Table:
+    """What a sized fleet serves after each failure that it is sized for."""
+    table = new_table("Lost, one at a time", "Could serve", "Of the demand", title="After a failure")
+    for row in rows:
+        table.add_row(_lost(row), format_rps(row.throughput_rps), format_share(row.served_share))
+    return table
+
+
+def _survival(sizing: Sizing) -> str:
+    kinds = [_KINDS_OF_FAILURE[kind] for kind in sizing.survives]
+    usd = sizing.unprotected_usd_per_hour or 0.0
+    more = sizing.usd_per_hour - usd
+    cost = f"{more:,.2f} USD/h" + (f" ({format_share(more / usd)})" if usd > 0 else "")
+    return (
+        f"After the loss of any one of these, {' or '.join(kinds)}, the whole demand is still served within the "
+        "ceilings: roles as they are, requests routed anew. That costs "
+        f"{cost} more than the cheapest fleet found that survives nothing."
+    )
+
+
 def _plan_proof(plan: FleetPlan) -> str:
     assert plan.bound_rps is not None
     assert plan.gap_share is not None
@@ -206,7 +260,10 @@ def _plan_proof(plan: FleetPlan) -> str:
 def _sizing_proof(sizing: Sizing) -> str:
     asked = f"a gap of {format_share(sizing.mip_gap_share)} was asked for"
     if sizing.bound_usd_per_hour is not None:
-        bound = f"no fleet within these limits serves this for less than {sizing.bound_usd_per_hour:,.2f} USD/h"
+        survives = " and survives these" if sizing.survives else ""
+        bound = (
+            f"no fleet within these limits serves this{survives} for less than {sizing.bound_usd_per_hour:,.2f} USD/h"
+        )
     else:
         bound = f"no fleet within these limits serves more than {sizing.bound_rps or 0.0:.6g} req/s for that"
     gap = f"gap {format_share(sizing.gap_share)}" if sizing.gap_share >= _NOTICED else f"gap {sizing.gap_share:.1e}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from prfaas_opt.cli.options import (
 )
 from prfaas_opt.cli.output import answers, console, print_json, print_warnings
 from prfaas_opt.cli.progress import progress_line
+
+if TYPE_CHECKING:
+    from prfaas_opt.fleet_results import FailureKind
 
 
 @answers("size")
@@ -37,6 +40,16 @@ def size(
             metavar="RPS,RPS,...", help="Also the cheapest fleet for each of these demands.", show_default=False
         ),
     ] = None,
+    survive: Annotated[
+        str | None,
+        typer.Option(
+            metavar="KIND,...",
+            help="Of link, instance, site: after the loss of any single one of each kind the whole demand is still "
+            "served, within the ceilings, roles as they are and requests routed anew. link: a link carries nothing; "
+            "instance: a group has one fewer; site: a cluster is gone with its GPUs and links.",
+            show_default=False,
+        ),
+    ] = None,
     solver: SolverOption = None,
     time_limit: TimeLimitOption = None,
     mip_gap: MipGapOption = None,
@@ -47,7 +60,12 @@ def size(
     Counts and bandwidths that the scenario gives as ranges ({min: 0, max: 64}) are chosen. Every kind of GPU needs a
     price. The answer is a fleet, its plan, and a bound that no other fleet within the limits can beat.
 
+    With --survive it is the cheapest fleet that still serves the demand after any one such failure. Its plan is the one
+    before any failure; what is sent after one is not paid for.
+
     Example: prfaas-opt size fleet.yaml --demand 40 --curve 10,20,40,80
+
+    Example: prfaas-opt size fleet.yaml --demand 40 --survive link,instance
     """
     from prfaas_opt import fleet_api
 
@@ -55,10 +73,14 @@ def size(
         raise typer.BadParameter(
             "--demand and --budget exclude each other: one gives what is served, one what is spent"
         )
+    kinds = _kinds(survive)
+    if kinds and budget is not None:
+        raise typer.BadParameter("--survive and --budget exclude each other: what survives is sized for a demand")
     demands = _demands(curve)
     fleet = fleet_api.load_fleet(file, overrides(assignments))
     with progress_line("req/s" if budget else "USD/h") as show:
-        sizing = fleet_api.size(fleet, demand, budget, demands, solver_options(solver, time_limit, mip_gap), show)
+        options = solver_options(solver, time_limit, mip_gap)
+        sizing = fleet_api.size(fleet, demand, budget, demands, options, show, kinds)
     notes = fleet_api.fleet_warnings(fleet)
     if as_json:
         print_json("size", sizing.status, sizing, notes)
@@ -77,3 +99,13 @@ def _demands(curve: str | None) -> list[float]:
     if any(not 0 < each < float("inf") for each in demands):
         raise typer.BadParameter(f"--curve: found {curve}, expected numbers above 0 with commas between, 10,20,40")
     return demands
+
+
+def _kinds(survive: str | None) -> list[FailureKind]:
+    from prfaas_opt.fleet_results import FAILURE_KINDS
+
+    asked = [each.strip() for each in survive.split(",")] if survive is not None else []
+    unknown = [each for each in asked if each not in FAILURE_KINDS]
+    if unknown:
+        raise typer.BadParameter(f"--survive: found {survive}, expected some of {','.join(FAILURE_KINDS)}")
+    return [kind for kind in FAILURE_KINDS if kind in asked]

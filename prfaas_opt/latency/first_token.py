@@ -11,13 +11,13 @@ Plain floats: a plan asks a few hundred times, for which importing numpy would t
 from __future__ import annotations
 
 import bisect
-import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from prfaas_opt.latency.queueing import NO_WAIT, Wait, sharing_stretch, wait
 from prfaas_opt.numerics import bracketed_root
@@ -33,8 +33,7 @@ _SAME_TIME = 1e-9
 _NO_DELAY = 1e-12
 
 
-@dataclass(frozen=True)
-class Queue:
+class Queue(Struct, frozen=True):
     """Servers and the service times of what comes to them, seconds."""
 
     servers: int
@@ -50,8 +49,7 @@ class Queue:
         return wait(rate_rps, self.servers, self.service_s, self.service_cv2, arrival_cv2)
 
 
-@dataclass(frozen=True)
-class Sending:
+class Sending(Struct, frozen=True):
     """How offloaded requests are sent.
 
     Attributes:
@@ -89,8 +87,7 @@ class Sending:
         return self.rtt_s + max(last * sending_s, sending_s - (1.0 - last) * prefill_s)
 
 
-@dataclass(frozen=True)
-class Chain:
+class Chain(Struct, frozen=True):
     """Adjoining cells, or a single length, which is a cell of no extent.
 
     Attributes:
@@ -158,8 +155,7 @@ def _merged(atoms: Sequence[tuple[float, float]]) -> tuple[float, float]:
     return math.fsum(x * w for x, w in atoms) / weight, weight
 
 
-@dataclass(frozen=True)
-class Class:
+class Class(Struct, frozen=True, dict=True):
     """Requests that prefill in one pool.
 
     Attributes:
@@ -203,8 +199,7 @@ class Class:
         ]
 
 
-@dataclass(frozen=True)
-class FirstToken:
+class FirstToken(Struct, frozen=True):
     """The time to first token of a deployment at any load.
 
     Attributes:
@@ -238,11 +233,10 @@ class FirstToken:
         if not self.on_decode or local is None:
             return self.decode
         left = 1.0 - rate_rps * local.share * local.queue.service_s / local.queue.servers
-        return dataclasses.replace(self.decode, service_s=self.decode.service_s / left) if left > 0 else None
+        return structs.replace(self.decode, service_s=self.decode.service_s / left) if left > 0 else None
 
 
-@dataclass(frozen=True)
-class TtftAtLoad:
+class TtftAtLoad(Struct, frozen=True, dict=True):
     """The time to first token at one rate, as a random variable over requests.
 
     Attributes:

@@ -9,7 +9,8 @@ average (at most 8 %) for variabilities of service up to 1 and up to a fifth for
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 _RECURSION_UP_TO = 30
 _LARGEST_EXPONENT = 700.0
@@ -19,8 +20,7 @@ _MOST_EQUIVALENT_SERVERS = 1e4
 _MOST_SHARING = 1e6
 
 
-@dataclass(frozen=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """Time in the queue: none for a share of the arrivals, exponential for the others.
 
     delayed_share: P(W > 0).  mean_s: E[W].

@@ -6,8 +6,9 @@ import bisect
 import dataclasses
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.numerics import at_or_just_below, evaluate_terms, first_reaching, sign_changes
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.distribution import LengthDistribution
 
 
-@dataclass(frozen=True)
-class LatencyBand:
+class LatencyBand(Struct, frozen=True):
     """Lengths in ``(low, high]`` tokens, or a share of them, that prefill with one latency curve."""
 
     low: float

@@ -7,6 +7,8 @@ import itertools
 import math
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
 from prfaas_opt.planning.curves import ServiceCurves, service_curves
@@ -171,7 +173,7 @@ def naive_problem(scenario: Scenario) -> TwoPoolProblem | None:
     """The naive heterogeneous split: all prefill remote, all PD instances decode; None without a remote cluster."""
     if scenario.remote is None:
         return None
-    dedicated = dataclasses.replace(scenario.service, local_prefill="dedicated")
+    dedicated = structs.replace(scenario.service, local_prefill="dedicated")
     return dataclasses.replace(two_pool_problem(dataclasses.replace(scenario, service=dedicated)), splits=range(1))
 
 

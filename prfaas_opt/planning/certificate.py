@@ -15,8 +15,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.numerics import bracketed_root, evaluate_terms, sign_changes
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
@@ -33,8 +34,7 @@ _CLOSED = 1e-9
 """A bound this near to an attained throughput needs no better prices."""
 
 
-@dataclass(frozen=True)
-class Prices:
+class Prices(Struct, frozen=True):
     """What one unit of each right-hand side is worth, in requests/s, and the bound these prices prove.
 
     Attributes:
@@ -54,8 +54,7 @@ class Prices:
     usable_local: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(Struct, frozen=True):
     """A range of lengths on which all three curves are one piece each."""
 
     low: float

@@ -14,8 +14,9 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
@@ -39,8 +40,7 @@ _SAME = 1e-12
 _ROUNDING = 1e-12
 
 
-@dataclass(frozen=True)
-class Deployed:
+class Deployed(Struct, frozen=True):
     """A deployment and what a request costs in it.
 
     Attributes:
@@ -227,7 +227,7 @@ def _best_of_counts(scenario: Scenario) -> Deployed | None:
         if point is None:
             return None
         sent = problem.loads(point.decision.offloaded).sent_bytes
-        decision = dataclasses.replace(point.decision, throughput_rps=point.rate_rps)
+        decision = structs.replace(point.decision, throughput_rps=point.rate_rps)
         return Deployed(scenario, decision, per_s / point.rate_rps + per_byte * sent)
     best: Deployed | None = None
     for split in _splits(problem):
@@ -237,7 +237,7 @@ def _best_of_counts(scenario: Scenario) -> Deployed | None:
             if rate_rps <= 0:
                 continue
             cost = per_s / rate_rps + per_byte * problem.loads(decision.offloaded).sent_bytes
-            found = Deployed(scenario, dataclasses.replace(decision, throughput_rps=rate_rps), cost)
+            found = Deployed(scenario, structs.replace(decision, throughput_rps=rate_rps), cost)
             if best is None or _beats(found, best):
                 best = found
     return best

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.profiles.curve import combined, larger_of
 
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.workload import Workload
 
 
-@dataclass(frozen=True)
-class ServiceCurves:
+class ServiceCurves(Struct, frozen=True):
     """A profile's curves as the requests of a workload meet them, by uncached length.
 
     Attributes:

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import Struct
+
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
 from prfaas_opt.throughput.equations import pd_decode_throughput
@@ -24,8 +26,7 @@ LimitedBy = Literal["slo", "memory", "profile"]
 _ROUNDING = 1.0 + 1e-12
 
 
-@dataclass(frozen=True)
-class Decoding:
+class Decoding(Struct, frozen=True):
     """How an instance decodes.
 
     Attributes:

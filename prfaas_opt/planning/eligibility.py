@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.errors import InfeasibleError, Problem
 
@@ -13,8 +14,7 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.distribution import LengthDistribution
 
 
-@dataclass(frozen=True)
-class Eligible:
+class Eligible(Struct, frozen=True):
     """The requests of a scenario by what may be done with them.
 
     Attributes:

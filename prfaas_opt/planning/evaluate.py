@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.errors import CertificationError, Problem
 from prfaas_opt.throughput.equations import (
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
 _AGREEMENT = 1e-9
 
 
-@dataclass(frozen=True)
-class ClassMeans:
+class ClassMeans(Struct, frozen=True):
     """Service of the requests that are offloaded and of those that stay; None where there are none.
 
     Attributes:
@@ -40,8 +40,7 @@ class ClassMeans:
     local_s: float | None
 
 
-@dataclass(frozen=True)
-class Rates:
+class Rates(Struct, frozen=True):
     """What the equations give for a decision under one estimator: requests/s, shares of unlimited time, bytes/s."""
 
     means: ClassMeans

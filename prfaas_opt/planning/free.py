@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.numerics import bracketed_root
 from prfaas_opt.planning.problem import Decision, Range
@@ -26,8 +27,7 @@ _MOST_ROUNDED = 8
 """Edges whose roundings are all tried; beyond that each is rounded to the nearest token."""
 
 
-@dataclass(frozen=True)
-class FreeRouting:
+class FreeRouting(Struct, frozen=True):
     """The best routing of one split.
 
     Attributes:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from prfaas_opt.errors import InfeasibleError, InputError
 from prfaas_opt.planning.build import two_pool_problem
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Policy, Scenario
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """What is to be largest.
 
     Attributes:
@@ -30,8 +30,7 @@ class Asked:
     goodput: bool = False
 
 
-@dataclass(frozen=True)
-class Served:
+class Served(Struct, frozen=True):
     """A decision and the rate it serves, requests/s."""
 
     decision: Decision
@@ -52,7 +51,7 @@ def most_served(scenario: Scenario, problem: TwoPoolProblem, asked: Asked) -> Se
 def served_as_deployed(scenario: Scenario, problem: TwoPoolProblem, decision: Decision, asked: Asked) -> float:
     """What a decision serves in a problem other than the one it was made for, requests/s."""
     if isinstance(problem, OnDecodeProblem) and decision.split not in problem.at_batch:
-        decision = dataclasses.replace(decision, split=max(problem.at_batch))
+        decision = structs.replace(decision, split=max(problem.at_batch))
     capacity_rps = evaluate(problem, decision, problem.estimator).throughput_rps
     if not asked.goodput:
         return capacity_rps

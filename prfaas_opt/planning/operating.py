@@ -7,12 +7,12 @@ never falls with load.
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import math
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from prfaas_opt.latency.first_token import Cells, Class, FirstToken, Queue, Sending, TtftAtLoad
 from prfaas_opt.numerics import bracketed_root
@@ -38,8 +38,7 @@ _FAR = 0.8
 _BETTER = 1e-9
 
 
-@dataclass(frozen=True)
-class OperatingPoint:
+class OperatingPoint(Struct, frozen=True):
     """A decision and the largest load at which its time to first token holds.
 
     Attributes:
@@ -75,8 +74,8 @@ class Latency:
         local, remote = self._classes(decision.offloaded)
         classes = [] if remote is None else [remote]
         if local is not None:
-            queue = dataclasses.replace(local.queue, servers=decoding if on_decode else prefilling)
-            classes.append(dataclasses.replace(local, queue=queue))
+            queue = structs.replace(local.queue, servers=decoding if on_decode else prefilling)
+            classes.append(structs.replace(local, queue=queue))
         held_s = batch / self._limits.rps(batch)
         slots = Queue(decoding * batch, held_s, self._output_cv2)
         return FirstToken(tuple(classes), slots, self._scenario.service.arrival_cv2, on_decode)
@@ -91,12 +90,12 @@ class Latency:
         sent = self._class(self._remote_moments, problem.remote_shares(decision), remote.latency_s)
         if sent is None:
             return local, None
-        return local, dataclasses.replace(
+        return local, structs.replace(
             sent,
-            queue=dataclasses.replace(sent.queue, servers=cluster.instances),
+            queue=structs.replace(sent.queue, servers=cluster.instances),
             sent_bytes=remote.kv_bytes,
             prompt_per_uncached=self._scenario.workload.prompt_per_uncached,
-            sending=dataclasses.replace(self._sending, bytes_per_request=problem.loads(offloaded).sent_bytes),
+            sending=structs.replace(self._sending, bytes_per_request=problem.loads(offloaded).sent_bytes),
         )
 
     def _class(self, moments: _Moments, shares: Sequence[tuple[Range, float]], prefill_s: Curve) -> Class | None:
@@ -218,7 +217,7 @@ class _Search:
         at_rate = latency.at(rate_rps) if rate_rps > 0 else None
         if at_rate is None:
             return best
-        return OperatingPoint(dataclasses.replace(decision, throughput_rps=capacity_rps), rate_rps, at_rate)
+        return OperatingPoint(structs.replace(decision, throughput_rps=capacity_rps), rate_rps, at_rate)
 
 
 def _spread(first: int, last: int) -> list[int]:

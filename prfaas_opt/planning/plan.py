@@ -114,7 +114,7 @@ def _described(
     solution = capacity
     if (decision.offloaded, decision.split) != (capacity.decision.offloaded, capacity.decision.split):
         solution = given(problem, decision)
-        solution = dataclasses.replace(solution, bound_rps=capacity.bound_rps)
+        solution = structs.replace(solution, bound_rps=capacity.bound_rps)
     point = _operating_point(scenario, problem, solution.decision)
     if asked.goodput and point is None:
         raise _too_slow(scenario)
@@ -215,7 +215,7 @@ def _priced(best: results.Plan, scenario: Scenario) -> results.Plan:
     """The plan with the least that a request could cost, and the price per GB at which remote prefill stops paying."""
     if best.cost is None or scenario.estimator == "mean-length":
         return best
-    at_capacity = dataclasses.replace(scenario, service=dataclasses.replace(scenario.service, ttft=()))
+    at_capacity = dataclasses.replace(scenario, service=structs.replace(scenario.service, ttft=()))
     least = cost.least_usd_per_request(at_capacity)
     priced = structs.replace(
         best.cost,

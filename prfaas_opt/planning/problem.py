@@ -24,6 +24,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prfaas_opt.throughput.expectation import Expectation
 
 if TYPE_CHECKING:
@@ -46,8 +48,7 @@ def complement(ranges: tuple[Range, ...]) -> tuple[Range, ...]:
     return tuple((low, high) for low, high in zip(edges[::2], edges[1::2], strict=True) if low < high)
 
 
-@dataclass(frozen=True)
-class Loads:
+class Loads(Struct, frozen=True):
     """What a routing asks of each resource per request: seconds of either pool, bytes of the link."""
 
     remote_s: float
@@ -55,8 +56,7 @@ class Loads:
     sent_bytes: float
 
 
-@dataclass(frozen=True)
-class LocalLimit:
+class LocalLimit(Struct, frozen=True):
     """``Lambda * (E[T_local(L); kept] + overhead_s) <= usable_instances``."""
 
     usable_instances: float
@@ -70,8 +70,7 @@ class LocalLimit:
         return seconds / self.usable_instances if self.usable_instances > 0 else math.inf
 
 
-@dataclass(frozen=True)
-class Staying:
+class Staying(Struct, frozen=True):
     """Requests without a choice: they prefill in the PD cluster, whatever their length.
 
     Attributes:
@@ -203,8 +202,7 @@ class TwoPoolProblem:
         return [((low, min(high, longest)), share) for low, high in decision.offloaded if low < longest]
 
 
-@dataclass(frozen=True)
-class DecodeAtBatch:
+class DecodeAtBatch(Struct, frozen=True):
     """Decode at one batch, beside prefill on the same instances.
 
     Attributes:
@@ -248,8 +246,7 @@ class OnDecodeProblem(TwoPoolProblem):
         return self.at_batch[split].prefill_share * self.pd_instances
 
 
-@dataclass(frozen=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What a solver proposes: which lengths to offload, and a split.
 
     Attributes:

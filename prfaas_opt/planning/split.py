@@ -6,9 +6,10 @@ import bisect
 import dataclasses
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from prfaas_opt.planning.certificate import PrefillBound, Prices, bound_over_splits
 from prfaas_opt.planning.evaluate import evaluate
@@ -26,8 +27,7 @@ NEAR_OPTIMAL_SHARE = 0.01
 """Loss of throughput that still counts as near-optimal."""
 
 
-@dataclass(frozen=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """A decision and what is proven of it; the proof is None under mean-length, which is not additive.
 
     Attributes:
@@ -144,10 +144,10 @@ def _best_batch(problem: OnDecodeProblem, policy: Policy, prove: bool) -> Soluti
     if best.bound_rps is None:
         return best
     bound_rps, shared_rps = (max(getattr(each, name) for each in solutions) for name in ("bound_rps", "shared_rps"))
-    return dataclasses.replace(best, bound_rps=bound_rps, shared_rps=shared_rps)
+    return structs.replace(best, bound_rps=bound_rps, shared_rps=shared_rps)
 
 
 def given(problem: TwoPoolProblem, decision: Decision) -> Solution:
     """A decision that was made otherwise, as a solution of which nothing is claimed."""
     throughput_rps = evaluate(problem, decision, problem.estimator).throughput_rps
-    return Solution(dataclasses.replace(decision, throughput_rps=throughput_rps), None, best_threshold=False)
+    return Solution(structs.replace(decision, throughput_rps=throughput_rps), None, best_threshold=False)

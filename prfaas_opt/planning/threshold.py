@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import bisect
 import math
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
+
+from msgspec import Struct
 
 from prfaas_opt.numerics import first_whole
 
@@ -23,8 +24,7 @@ TIE = 1e-12
 """Relative difference of two throughputs that counts as a tie."""
 
 
-@dataclass(frozen=True)
-class BestThreshold:
+class BestThreshold(Struct, frozen=True):
     """The best threshold of one split.
 
     Attributes:

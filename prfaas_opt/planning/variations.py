@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING, Literal
 
+from msgspec import structs
+
 from prfaas_opt.errors import InfeasibleError, InputError
 from prfaas_opt.planning.build import two_pool_problem
 
@@ -67,7 +69,7 @@ def with_local_latency(problem: TwoPoolProblem, factor: float) -> TwoPoolProblem
         problem,
         local_prefill_s=problem.local_prefill_s.scaled(factor),
         local_latency_s=problem.local_latency_s.scaled(factor),
-        staying=dataclasses.replace(problem.staying, local_s=factor * problem.staying.local_s),
+        staying=structs.replace(problem.staying, local_s=factor * problem.staying.local_s),
     )
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import bisect
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.distribution import ContinuousPart, LengthDistribution
 
 
-@dataclass(frozen=True)
-class _Segment:
+class _Segment(Struct, frozen=True):
     """Where one density meets one piece of the curve; ``before`` and ``after`` are the sums outside it."""
 
     low: float

@@ -18,6 +18,7 @@ from scipy import sparse
 from prfaas_opt import units
 from prfaas_opt.planning.fleets.envelope import Prices
 from prfaas_opt.planning.fleets.expressions import product, times
+from prfaas_opt.planning.fleets.states import States
 from prfaas_opt.planning.solver import run
 
 if TYPE_CHECKING:
@@ -110,8 +111,11 @@ class Supply:
         teams, decoders = network.teams, network.decoders
         self.scale = cp.Variable(nonneg=True)
         self.decoded = cp.Variable(len(decoders), nonneg=True)
-        self.counts: cp.Variable | cp.Constant
-        if terms.counts is None:
+        self.counts: cp.Expression
+        copied: dict[str, cp.Constraint] = {}
+        if isinstance(network, States):
+            self.counts, copied = _counts_in_states(network, terms)
+        elif terms.counts is None:
             least, most = np.zeros(len(teams)), self.most_instances
             if terms.near is not None:
                 near = np.array(terms.near)
@@ -122,14 +126,22 @@ class Supply:
         self.pipe_unit = np.array([max(pipe.bytes_per_s.most, 1.0) for pipe in network.pipes])
         gpus = np.array([[each.limits.least, each.limits.most] for each in network.gpus], dtype=np.float64)
         self.gpus = cp.Variable(len(gpus), bounds=[gpus[:, 0], gpus[:, 1]])
-        rates = np.array([[pipe.bytes_per_s.least, pipe.bytes_per_s.most] for pipe in network.pipes]).reshape(-1, 2)
+        limits = [[pipe.bytes_per_s.least, pipe.bytes_per_s.most] for pipe in network.pipes]
+        rates = np.array(limits, dtype=np.float64).reshape(-1, 2)
         rates /= self.pipe_unit[:, None]
-        self.rates = cp.Variable(len(rates), bounds=[rates[:, 0], rates[:, 1]]) if len(rates) else None
-        self.constraints = self._constraints(terms)
+        self.rates: cp.Expression | None = None
+        if len(rates):
+            own = network.own_pipes if isinstance(network, States) else len(rates)
+            self.rates = cp.Variable(own, bounds=[rates[:own, 0], rates[:own, 1]])
+            if isinstance(network, States):
+                self.rates = self.rates[list(network.pipe_of)]
+        self.constraints = self._constraints(terms) | copied
 
     @cached_property
     def most_instances(self) -> NDArray[np.float64]:
         """The most instances each team can have."""
+        if isinstance(self._network, States):
+            return np.array([float(self._network.counts[of][1]) for of in self._network.team_of])
         return np.array([self._network.gpus[t.gpus].limits.most // t.gpus_per_instance for t in self._network.teams])
 
     @cached_property
@@ -200,6 +212,26 @@ class Supply:
         if terms.goal == "scale":
             return cp.Problem(cp.Maximize(self.scale), list(constraints.values()))
         return cp.Problem(cp.Minimize(costs[terms.goal]), list(constraints.values()))
+
+
+def _counts_in_states(network: States, terms: Terms) -> tuple[cp.Expression, dict[str, cp.Constraint]]:
+    """Counts of all teams, copies as their originals; what says that a team with any instance loses a whole one."""
+    of = list(network.team_of)
+    losing = [t for t, loses in enumerate(network.loses) if loses]
+    lost_by = sparse.csr_array((np.ones(len(losing)), (losing, range(len(losing)))), shape=(len(of), len(losing)))
+    if terms.counts is not None:
+        counts = np.array(terms.counts, dtype=np.float64)[of]
+        return cp.Constant(counts - lost_by @ np.minimum(counts[losing], 1.0)), {}
+    least, most = np.array(network.counts, dtype=np.float64).T
+    if terms.near is not None:
+        near = np.array(terms.near)[: len(least)]
+        least, most = np.maximum(near - 1, least), np.minimum(near + 1, most)
+    own = cp.Variable(len(least), integer=terms.whole, bounds=[least, most])
+    if not losing:
+        return own[of], {}
+    lost = cp.Variable(len(losing), integer=terms.whole, bounds=[0, 1])
+    whole = times(1.0 / np.maximum(most[[of[t] for t in losing]], 1.0), own[[of[t] for t in losing]]) <= lost
+    return own[of] - product(lost_by, lost), {"lost": whole}
 
 
 class BinnedProgram:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from prfaas_opt.planning.fleets.bins import Bins, edges_of
 from prfaas_opt.planning.fleets.decision import Loads, decide
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from prfaas_opt.planning.fleets.program import Goal
     from prfaas_opt.planning.fleets.search import Found, Progress
     from prfaas_opt.planning.options import SolverOptions
+
+N = TypeVar("N", bound="Network")
 
 _COARSE_BINS = 8
 _CARRIES_NOTHING = 1e-6
@@ -105,7 +107,7 @@ def least_cost(
     return _solved(network, Terms(goal="cost", least_scale=1.0), options, gap_share, on_progress)
 
 
-def scaled(network: Network, factor: float) -> Network:
+def scaled(network: N, factor: float) -> N:
     """The network with every demand multiplied."""
     streams = tuple(dataclasses.replace(each, rate_rps=each.rate_rps * factor) for each in network.streams)
     return dataclasses.replace(network, streams=streams)
@@ -128,8 +130,18 @@ def _solved(
     if any(not network.ways_of[s] for s in range(len(network.streams))):
         return None
     found = Search(network, terms, options, gap_share, on_progress).run()
-    if found is None or found.solution.scale <= _CARRIES_NOTHING:
-        return None
+    return (
+        None if found is None or found.solution.scale <= _CARRIES_NOTHING else decided(network, terms, found, options)
+    )
+
+
+def decided(network: Network, terms: Terms, found: Found, options: SolverOptions) -> Solved:
+    """What has been found for a network, decided and certified.
+
+    Raises:
+        SolverError: the solver failed.
+        CertificationError: the equations do not give what the solver claims.
+    """
     decision, shared_scale = decide(network, terms, found, options)
     loads = Loads(network, decision)
     scale = loads.scale if terms.goal == "scale" else 1.0
