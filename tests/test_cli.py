@@ -96,7 +96,7 @@ def test_the_built_in_scenario_and_the_shipped_files_meet_their_schemas() -> Non
 def test_the_first_line_of_a_plan_is_the_verdict() -> None:
     first = run("plan").stdout.splitlines()[0]
     assert first == (
-        "Offload requests longer than 19K tokens (48.7 %): 3.15 req/s, 1.56x the homogeneous cluster, "
+        "Offload requests longer than 19K tokens (48.7 %): capacity 3.15 req/s, 1.56x the homogeneous cluster, "
         "limited by prefill in both clusters"
     )
     assert "3.16 req/s" in run("plan").stdout.splitlines()[1]

@@ -72,7 +72,7 @@ def plan(
 
     Example: prfaas-opt plan scenario.yaml --set clusters.pd.instances=10
     """
-    from prfaas_opt.fleet_api import load_any
+    from prfaas_opt.io.scenario_file import load_any
 
     loaded = load_any(file, overrides(assignments, estimator))
     if isinstance(loaded, Scenario):

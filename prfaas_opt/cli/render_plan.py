@@ -56,7 +56,7 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     ratio = f", {plan.ratio:.2f}x the homogeneous cluster" if compared else ""
     point = plan.operating_point
     if plan.objective == "throughput" or point is None:
-        return f"{what}: {format_rps(plan.throughput_rps)}{ratio}, limited by {_limits(plan, scenario)}"
+        return f"{what}: capacity {format_rps(plan.throughput_rps)}{ratio}, limited by {_limits(plan, scenario)}"
     slos = " and ".join(f"TTFT {each.name} of {each.limit_s:g} s" for each in point.percentiles)
     return (
         f"{what}: {format_rps(plan.served_rps)} within a {slos}{ratio}; capacity {format_rps(plan.throughput_rps)}, "

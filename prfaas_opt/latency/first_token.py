@@ -207,15 +207,19 @@ class FirstToken(Struct, frozen=True):
         decode: slots, and how long a request holds one.
         arrival_cv2: of all requests; a class, picked by length, is nearer to Poisson.
         on_decode: requests that are not sent prefill on the decode instances, which decode more slowly meanwhile.
+        waiting_bytes: KVCache of a request that waits to decode, on average.
+        room_bytes: what the memory of all decode instances has for such.
     """
 
     classes: tuple[Class, ...]
     decode: Queue
     arrival_cv2: float = 1.0
     on_decode: bool = False
+    waiting_bytes: float = 0.0
+    room_bytes: float = math.inf
 
     def at(self, rate_rps: float) -> TtftAtLoad | None:
-        """The time to first token at a rate of all requests, 0 or more; None where some queue has no end."""
+        """The time to first token at a rate of all requests; None where a queue has no end, or no room in memory."""
         decode = self._decode_beside_prefill(rate_rps)
         decode_wait = decode.wait(rate_rps, self.arrival_cv2) if decode else None
         waits = []
@@ -224,6 +228,8 @@ class FirstToken(Struct, frozen=True):
             waits.append(each.queue.wait(each.share * rate_rps, thinned_cv2))
         stretches = [each.sending.stretch(rate_rps) for each in self.classes if each.sending]
         if decode_wait is None or None in waits or math.inf in stretches:
+            return None
+        if rate_rps * decode_wait.mean_s * self.waiting_bytes > self.room_bytes:
             return None
         return TtftAtLoad(self.classes, tuple(w for w in waits if w is not None), decode_wait, rate_rps)
 

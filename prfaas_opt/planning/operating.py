@@ -78,7 +78,11 @@ class Latency:
             classes.append(structs.replace(local, queue=queue))
         held_s = batch / self._limits.rps(batch)
         slots = Queue(decoding * batch, held_s, self._output_cv2)
-        return FirstToken(tuple(classes), slots, self._scenario.service.arrival_cv2, on_decode)
+        memory, room_bytes = self._limits.memory, math.inf
+        if memory is not None:
+            room_bytes = decoding * (memory.usable_bytes - self._limits.held_bytes(batch))
+        cv2 = self._scenario.service.arrival_cv2
+        return FirstToken(tuple(classes), slots, cv2, on_decode, self._limits.kv_bytes, room_bytes)
 
     def _make_classes(self, offloaded: tuple[Range, ...]) -> tuple[Class | None, Class | None]:
         """The requests that prefill in the PD cluster, on servers yet to be counted, and those that do remotely."""
@@ -175,27 +179,32 @@ class _Search:
     def best(self) -> OperatingPoint | None:
         """Split by split, the one of largest capacity first."""
         problem = self._problem
+        bisection = Bisection(problem)
         splits = problem.at_batch if isinstance(problem, OnDecodeProblem) else problem.splits
-        capacity_rps = {split: self._capacity_rps(split) for split in splits}
-        for split in sorted(splits, key=lambda each: -capacity_rps[each]):
-            if self._best is None or capacity_rps[split] > self._best.rate_rps:
-                self._look_at(split)
+        of_capacity = {split: bisection.best(split) for split in splits}
+
+        def capacity_rps(split: int) -> float:
+            load_s = of_capacity[split].load_s
+            return min(1.0 / load_s if load_s > 0 else math.inf, problem.decode_limit_rps(split))
+
+        for split in sorted(splits, key=lambda each: -capacity_rps(each)):
+            if self._best is None or capacity_rps(split) > self._best.rate_rps:
+                self._look_at(split, of_capacity[split].threshold_tokens)
         return self._best
 
-    def _capacity_rps(self, split: int) -> float:
-        load_s = Bisection(self._problem).best(split).load_s
-        return min(1.0 / load_s if load_s > 0 else math.inf, self._problem.decode_limit_rps(split))
-
-    def _look_at(self, split: int) -> None:
-        """A grid of thresholds, then ever finer ones between the neighbours of the best."""
+    def _look_at(self, split: int, first: int) -> None:
+        """A grid of thresholds, a good one first, then ever finer ones between the neighbours of the best."""
         lengths = self._problem.lengths
-        grid = _spread(lengths.first_threshold, lengths.last_threshold) if self._problem.remote else []
-        thresholds = grid or [lengths.last_threshold]
+        grid = [lengths.last_threshold]
+        if self._problem.remote:
+            grid = sorted({first, *_spread(lengths.first_threshold, lengths.last_threshold)})
+        thresholds = [first, *grid] if first in grid else grid
+        floor_rps = _FAR * self._best.rate_rps if self._best else 0.0
         best: OperatingPoint | None = None
         while thresholds:
             for threshold in thresholds:
-                best = self._better(best, threshold, split)
-            if best is None or (self._best is not None and best.rate_rps < _FAR * self._best.rate_rps):
+                best = self._better(best, threshold, split, floor_rps)
+            if best is None:
                 return
             at = best.decision.threshold_tokens(lengths)
             low = max((t for t in grid if t < at), default=at)
@@ -205,11 +214,13 @@ class _Search:
         if best is not None and (self._best is None or best.rate_rps > self._best.rate_rps):
             self._best = best
 
-    def _better(self, best: OperatingPoint | None, threshold: int, split: int) -> OperatingPoint | None:
-        """The better of a point and a threshold."""
+    def _better(
+        self, best: OperatingPoint | None, threshold: int, split: int, floor_rps: float
+    ) -> OperatingPoint | None:
+        """The better of a point and a threshold; None where neither reaches the floor."""
         decision = Decision.at_threshold(self._problem.lengths, threshold, split)
         capacity_rps = evaluate(self._problem, decision, "expected-time").throughput_rps
-        least_rps = best.rate_rps * (1 + _BETTER) if best else 0.0
+        least_rps = best.rate_rps * (1 + _BETTER) if best else floor_rps
         if capacity_rps <= least_rps:
             return best
         latency = self._latency.of(decision)
