@@ -59,9 +59,13 @@ class ProfileListing(Struct, frozen=True):
     gpus_per_instance: int
     engine: str
     decode_batches: tuple[int, ...]
-    decode_steps_s: tuple[float, ...]
+    decode_steps_s: Annotated[tuple[float, ...], Meta(description="at each batch; by context: at the shortest")]
     provenance: dict[str, str]
     rows: tuple[KvRow, ...]
+    decode_contexts_tokens: Annotated[tuple[float, ...], Meta(description="empty where the step is by batch alone")]
+    accepted_tokens: Annotated[float, Meta(ge=1, description="tokens that a request gains in one decode step")]
+    memory_bytes: Annotated[tuple[float, float] | None, Meta(description="usable, and what weights take of it")]
+    occupancy_s: Annotated[tuple[float, ...] | None, Meta(description="in each row; null where it is the latency")]
 
 
 class ModelListing(Struct, frozen=True):
@@ -228,14 +232,19 @@ def _model_listing(name: str) -> ModelListing:
 def _profile_listing(model: Model, profile: Profile) -> ProfileListing:
     upper = min(profile.prefill_s.upper, profile.kv_bytes.upper)
     lengths = [length for length in TABLE_LENGTHS_TOKENS if length <= upper]
+    decode, memory, occupancy_s = profile.decode, profile.memory, profile.stated_occupancy_s
     return ProfileListing(
         profile.hardware,
         profile.gpus_per_instance,
         profile.engine,
-        profile.decode.batches if profile.decode else (),
-        profile.decode.steps_s if profile.decode else (),
+        decode.batches if decode else (),
+        decode.steps_s if decode else (),
         {key: str(source) for key, source in profile.provenance.items()},
         tuple(_kv_row(model, profile, length) for length in lengths),
+        decode.contexts_tokens if decode else (),
+        decode.accepted_tokens if decode else 1.0,
+        (memory.usable_bytes, memory.weights_bytes) if memory else None,
+        tuple(occupancy_s(float(length)) for length in lengths) if occupancy_s else None,
     )
 
 

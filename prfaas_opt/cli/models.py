@@ -8,7 +8,7 @@ import typer
 
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
-from prfaas_opt.units import format_length, format_ms, to_mib
+from prfaas_opt.units import format_length, format_ms, format_size, format_tokens, to_mib
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -64,16 +64,28 @@ def show(
         engine = f", {profile.engine}" if profile.engine else ""
         out.print(f"{profile.hardware}, {profile.gpus_per_instance} GPUs an instance{engine}", style="bold")
         out.print(_curves(profile))
+        contexts = profile.decode_contexts_tokens
+        at = f" at a context of {format_tokens(contexts[0])} tokens" if contexts else ""
         for batch, step_s in zip(profile.decode_batches, profile.decode_steps_s, strict=True):
-            out.print(f"Decode: batch {batch}, {format_ms(step_s)} a step")
+            out.print(f"Decode: batch {batch}, {format_ms(step_s)} a step{at}")
+        if contexts:
+            out.print(f"Decode is known for contexts up to {format_tokens(contexts[-1])} tokens.")
+        if profile.accepted_tokens > 1:
+            out.print(f"A decode step gains {profile.accepted_tokens:g} tokens.")
+        if profile.memory_bytes is not None:
+            usable, weights = map(format_size, profile.memory_bytes)
+            out.print(f"Memory: {usable} usable, {weights} of it weights")
         for figure, source in profile.provenance.items():
             out.print(f"{figure}: {source}")
     print_warnings(model.warnings)
 
 
 def _curves(profile: ProfileListing) -> Table:
-    table = new_table("Length", "Prefill (s)", "KVCache (MiB)", "KV throughput (Gbps)", left=0)
-    for row in profile.rows:
+    occupied = profile.occupancy_s
+    more = ["Occupied (s)"] if occupied else []
+    table = new_table("Length", "Prefill (s)", *more, "KVCache (MiB)", "KV throughput (Gbps)", left=0)
+    for i, row in enumerate(profile.rows):
+        seconds = [f"{row.prefill_s:.3f}", *([f"{occupied[i]:.3f}"] if occupied else [])]
         size, rate = f"{to_mib(row.kv_bytes):,.1f}", f"{row.kv_throughput_gbps:.2f}"
-        table.add_row(format_length(row.length_tokens), f"{row.prefill_s:.3f}", size, rate)
+        table.add_row(format_length(row.length_tokens), *seconds, size, rate)
     return table

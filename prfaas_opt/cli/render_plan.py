@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from prfaas_opt.cli.output import new_table
 from prfaas_opt.units import (
     format_gbps,
+    format_ms,
     format_rps,
     format_share,
     format_some_share,
@@ -36,6 +37,11 @@ _PRICES = {
     "egress": "egress_rps_per_gbps",
 }
 _BASELINES = {"homogeneous-pd": "the homogeneous cluster", "naive-heterogeneous": "the naive split"}
+_LARGER = {
+    "slo": "a larger batch would miss the token rate",
+    "memory": "a larger batch would not fit in memory",
+    "profile": "no larger batch is known",
+}
 _NOT_MODELLED = (
     "demand that varies over the day, requests that wait for each other, priorities, batching of prefill beyond a "
     "profile's occupancy, KVCache moved inside a cluster, start-up and recovery time"
@@ -267,6 +273,10 @@ def _facts(plan: Plan, scenario: Scenario) -> list[str]:
         facts.append(f"Threshold {exact}; any from {low} to {high} tokens is within 1 % of this throughput.")
     elif plan.threshold_tokens is not None:
         facts.append(f"Threshold {format_tokens(plan.threshold_tokens)} tokens.")
+    decode = plan.decode
+    facts.append(
+        f"Decode: {decode.batch} requests an instance, {format_ms(decode.step_s)} a step; {_LARGER[decode.limited_by]}."
+    )
     facts += _shares(plan) + _cost(plan)
     gains = [
         f"{_change(each)}: +{format_rps(each.gain_rps)} "
