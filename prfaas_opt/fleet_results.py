@@ -154,7 +154,7 @@ class FleetFailure(Struct, frozen=True):
         float | None, Meta(description="roles split anew among the GPUs left; null for a sized fleet")
     ]
     resplit_served_share: Annotated[
-        float | None, Meta(ge=0, le=1, description="of the demand, roles split anew; null for a sized fleet")
+        Used | None, Meta(description="of the demand, roles split anew; null for a sized fleet")
     ]
     resplit_cut_off: Annotated[
         tuple[str, ...] | None, Meta(description="streams that nothing could serve; null for a sized fleet")

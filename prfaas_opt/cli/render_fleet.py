@@ -217,10 +217,12 @@ def _lost(row: FleetFailure) -> str:
 def _print_cut_off(out: Console, rows: tuple[FleetFailure, ...]) -> None:
     for row in rows:
         if row.cut_off:
-            again = f", {', '.join(row.resplit_cut_off)} split anew" if row.resplit_cut_off else ""
-            again = again if row.resplit_cut_off else ", none split anew"
-            again = "" if row.resplit_cut_off == row.cut_off else again
-            out.print(f"Without {_lost(row)} nothing serves {', '.join(row.cut_off)}{again}; the others are shown.")
+            others = "; what is shown are the others" if row.throughput_rps > 0 else ""
+            again = ""
+            if row.resplit_cut_off != row.cut_off:
+                left = ", ".join(row.resplit_cut_off or ()) or "no stream"
+                again = f" (roles split anew, {left})"
+            out.print(f"Without {_lost(row)} nothing serves {', '.join(row.cut_off)}{again}{others}.")
 
 
 def _survived_table(rows: tuple[FleetFailure, ...]) -> Table:
