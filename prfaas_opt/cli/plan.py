@@ -60,6 +60,10 @@ def plan(
             show_default=False,
         ),
     ] = None,
+    failures: Annotated[
+        bool,
+        typer.Option("--failures", help="Fleets: also show what is served when one part is lost; two pools: always."),
+    ] = False,
     solver: SolverOption = None,
     time_limit: TimeLimitOption = None,
     mip_gap: MipGapOption = None,
@@ -86,7 +90,7 @@ def plan(
         raise typer.BadParameter("--objective and --robust are for two pools: a fleet is planned for throughput")
     if policy == "threshold":
         raise typer.BadParameter("--policy threshold is for two pools: a fleet is routed by bands of length")
-    _plan_fleet(loaded, sensitivity, solver_options(solver, time_limit, mip_gap), as_json)
+    _plan_fleet(loaded, (sensitivity, failures), solver_options(solver, time_limit, mip_gap), as_json)
 
 
 def _share(text: str | None) -> float | None:
@@ -126,11 +130,12 @@ def _plan_two_pools(
     print_warnings(notes)
 
 
-def _plan_fleet(fleet: Fleet, sensitivity: bool, options: SolverOptions, as_json: bool) -> None:
+def _plan_fleet(fleet: Fleet, also: tuple[bool, bool], options: SolverOptions, as_json: bool) -> None:
     from prfaas_opt import fleet_api
 
     with progress_line("of the demand") as show:
-        best = fleet_api.plan_fleet(fleet, options, sensitivity, show)
+        sensitivity, failures = also
+        best = fleet_api.plan_fleet(fleet, options, sensitivity, show, failures)
     notes = fleet_api.fleet_warnings(fleet)
     if as_json:
         print_json("plan", best.status, best, notes)
