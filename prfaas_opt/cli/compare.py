@@ -86,6 +86,7 @@ _ROWS: dict[str, Callable[[Plan], str]] = {
     "Theta, local prefill (req/s)": lambda d: _or_dash(d.stages_rps.pd_prefill, ".2f"),
     "Theta, decode (req/s)": lambda d: _or_dash(d.stages_rps.pd_decode, ".2f"),
     "Lambda (req/s)": lambda d: f"{d.throughput_rps:.2f}",
+    "Within the TTFT (req/s)": lambda d: f"{d.served_rps:.2f}" if d.objective == "goodput" else "-",
     "Ratio to homogeneous": lambda d: _or_dash(d.ratio, ".2f"),
     "TTFT mean, no queueing (s)": lambda d: f"{d.ttft_s.mean:.2f}",
     "TTFT P90, no queueing (s)": lambda d: f"{d.ttft_s.p90:.2f}",

@@ -57,7 +57,8 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     elif kind == "bands":
         what = f"Offload requests of {_bands(plan, 'prfaas')} tokens ({format_share(plan.offload_share)})"
     else:
-        what = "Offload every request" if kind == "all-remote" else "Offload nothing"
+        every = "Offload every request" + (" that may leave" if plan.stay_share > 0 else "")
+        what = every if kind == "all-remote" else "Offload nothing"
     compared = plan.ratio is not None and (scenario.remote is not None or abs(plan.ratio - 1) > _SAME)
     ratio = f", {plan.ratio:.2f}x the homogeneous cluster" if compared else ""
     point = plan.operating_point
@@ -86,6 +87,9 @@ def _limits(plan: Plan, scenario: Scenario) -> str:
     priced = {stage for stage, name in _PRICES.items() if _price(plan, name)}
     if scenario.service.local_prefill == "on_decode" and "pd_decode" in priced:
         priced.add("pd_prefill")
+    narrowed = plan.link is not None and plan.link.limited_by != "bandwidth"
+    if narrowed and "egress" in plan.bottlenecks:
+        priced.add("egress")
     limits = set(plan.bottlenecks) & priced or set(plan.bottlenecks)
     words = []
     if {"prfaas", "pd_prefill"} <= limits:
@@ -95,7 +99,7 @@ def _limits(plan: Plan, scenario: Scenario) -> str:
     elif "pd_prefill" in limits:
         words.append(f"prefill in {scenario.pd.name}")
     if "egress" in limits:
-        words.append("the link")
+        words.append(f"the link ({plan.link.limited_by})" if narrowed and plan.link else "the link")
     if "pd_decode" in limits:
         words.append("decode")
     return " and ".join(words) or "what one token length more or less would move"
@@ -110,7 +114,7 @@ def print_plan(out: Console, plan: Plan, scenario: Scenario) -> None:
     if plan.link is not None and plan.link.limited_by != "bandwidth" and scenario.link is not None:
         nominal = format_gbps(to_gbps(scenario.link.bandwidth_bytes_per_s))
         out.print(
-            f"The link carries {format_gbps(plan.link.gbps)} of {nominal}: {plan.link.limited_by} limits it, more "
+            f"The link carries {format_gbps(plan.link.gbps)} of {nominal}, limited by {plan.link.limited_by}: more "
             "bandwidth gives nothing."
         )
     if plan.ttft_by_load:
@@ -174,7 +178,11 @@ def _resources(plan: Plan, scenario: Scenario) -> Table:
     if link is not None:
         resource = f"{link.source} to {link.destination}"
         bandwidth = format_gbps(to_gbps(link.bandwidth_bytes_per_s))
-        table.add_row("link, +10 %", bandwidth, *_used(used.egress), *_gains(plan, resource, "egress"))
+        share = used.egress
+        if plan.link is not None and plan.link.limited_by != "bandwidth" and share is not None and plan.link.gbps > 0:
+            bandwidth = format_gbps(plan.link.gbps)
+            share *= to_gbps(link.bandwidth_bytes_per_s) / plan.link.gbps
+        table.add_row("link, +10 %", bandwidth, *_used(share), *_gains(plan, resource, "egress"))
     return table
 
 
@@ -380,6 +388,7 @@ def _sensitivity_table(plan: Plan, deviations: tuple[Deviation, ...]) -> Table:
     title = "A figure off: as deployed / planned anew (new split)"
     shares = sorted({abs(row.off_by_share) for row in deviations})
     table = new_table("Figure", "Lower", "Higher", title=title)
+    table.columns[0].no_wrap = True
     for share in shares:
         for lower, higher in itertools.pairwise(row for row in deviations if abs(row.off_by_share) == share):
             if lower.figure == higher.figure:
@@ -412,7 +421,7 @@ def _sources(plan: Plan, scenario: Scenario) -> str:
     """Where the figures come from, in a word each."""
     parts = []
     for cluster in (scenario.remote, scenario.pd):
-        if cluster is not None:
+        if cluster is not None and cluster.name in plan.provenance:
             source = plan.provenance[cluster.name]
             kinds = [("prefill", source.prefill), ("KVCache", source.kv_cache), ("decode", source.decode)]
             words = ", ".join(f"{what} {kind.split(',')[0]}" for what, kind in kinds if kind)

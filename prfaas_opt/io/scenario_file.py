@@ -113,17 +113,23 @@ class _ClusterRecord(Record):
 
 @dataclass(frozen=True)
 class _BandwidthRecord(Record):
-    """A range of bandwidth, or measurements of it."""
+    """A range of bandwidth, or measurements of it.
+
+    Attributes:
+        other_form: that of measurements.
+    """
+
+    other_form: Record = MEASURED
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
         """The limits, or a percentile."""
         if isinstance(value, dict) and "measured" in value:
-            return MEASURED.read(context, value, path)
+            return self.other_form.read(context, value, path)
         return super().read(context, value, path)
 
     def schema(self) -> dict[str, Any]:
         """JSON Schema of both forms."""
-        return {"anyOf": [super().schema(), MEASURED.schema()]}
+        return {"anyOf": [super().schema(), self.other_form.schema()]}
 
 
 _PRICE = Field(NOT_NEGATIVE, "USD per GPU-hour", None)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError
 from prfaas_opt.planning.build import curves_used, homogeneous_scenario, two_pool_problem
-from prfaas_opt.planning.eligibility import eligible
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Profile
@@ -25,10 +24,8 @@ def assumptions(scenario: Scenario) -> tuple[str, ...]:
     if not scenario.formats_match:
         formats = " and ".join(f"{c.name} {c.admission.kv_format}" for c in (scenario.remote, scenario.pd) if c)
         notes.append(f"nothing can be offloaded: the formats of KVCache do not match ({formats})")
-    unservable = eligible(scenario).unservable_share
-    if unservable > 0:
-        share = units.format_some_share(unservable)
-        notes.append(f"{share} of requests fit no cluster's max_context and are not served; rates are of the others")
+    if scenario.link is not None and scenario.link.route.without_effect:
+        notes.append("the link's window limits nothing: that takes its rtt and its flows as well")
     for cluster in (scenario.remote, scenario.pd):
         if cluster is not None:
             notes += _lengths_outside(scenario, cluster)

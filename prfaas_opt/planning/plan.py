@@ -120,6 +120,7 @@ def _described(
         raise _too_slow(scenario)
     served_rps = point.rate_rps if asked.goodput and point else None
     described = describe(scenario, problem, solution, name, served_rps)
+    described = structs.replace(described, objective="goodput" if asked.goodput else "throughput")
     if under_load and scenario.estimator == "expected-time":
         from prfaas_opt.planning.under_load import operating_point, ttft_by_load
 

@@ -220,7 +220,8 @@ class _Description:
                 usd += sent * units.HOUR_S / units.GB * (link.usd_per_gb or 0.0)
             worth = None
             if not self._sized:
-                worth = solved.found.prices.bytes_per_s[e] * units.GBPS * solved.demand_rps
+                price = 0.0 if self._network.pipes[e].flows_limit else solved.found.prices.bytes_per_s[e]
+                worth = price * units.GBPS * solved.demand_rps
             found.append(
                 LinkPlan(
                     from_=link.source,

@@ -29,10 +29,12 @@ SURVIVES = 1.0 - 1e-6
 """The part of the demand that counts as all of it: a solver's tolerances are not finer."""
 _ROUTING_S = 10.0
 """The most seconds for one linear program, which takes far less unless the solver has lost its way."""
+_FEW_BINS = 16
+"""Bins to begin with where it is only asked whether a scale is reached."""
 _ROUNDS = 8
 _SETTLED = 1e-9
 """Relative gain of a scale by finer bins that is not worth more of them."""
-_FAR = 0.95
+_FAR = 0.9
 """Part of a scale that no finer bins make up for."""
 _AGREEMENT = 1e-5
 """Relative difference between a solver's claim and the equations that its tolerances explain."""
@@ -79,7 +81,8 @@ def routed_best(network: States, terms: Terms, options: SolverOptions, enough: f
         SolverError: the solver failed.
     """
     terms = dataclasses.replace(terms, counts=tuple(most for _, most in network.counts), whole=False)
-    bins = Bins(network, [edges_of(network, s, options.bins) for s in range(len(network.streams))])
+    fine = enough is None
+    bins = Bins(network, [edges_of(network, s, options.bins, breaks=fine) for s in range(len(network.streams))])
     envelopes = [Envelope(network, s) for s in range(len(network.streams))]
     best: float | None = None
     for _ in range(_ROUNDS):
@@ -185,6 +188,7 @@ def is_survived(network: Network, failure: Failure, held: Holdings, options: Sol
     if failure.team is not None and not held.counts[failure.team]:
         return True
     left, cut_off = after(network, failure, held.counts, held.bytes_per_s)
+    options = dataclasses.replace(options, bins=min(options.bins, _FEW_BINS))
     return left is not None and not cut_off and attained_scale(left, options, enough=1.0) >= SURVIVES
 
 

@@ -67,6 +67,7 @@ class Pipe:
         ceiling: share of the rate that may be used.
         usd_per_byte_per_s_hour: price of capacity.
         usd_per_byte: price of what is sent.
+        flows_limit: its flows, not its rate, limit what it carries: a wider one would carry no more.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Pipe:
     ceiling: float = 1.0
     usd_per_byte_per_s_hour: float = 0.0
     usd_per_byte: float = 0.0
+    flows_limit: bool = False
 
 
 @dataclass(frozen=True)
@@ -335,7 +337,8 @@ def _pipe(connection: Connection) -> Pipe:
     """A link; where its flows carry less than its bandwidth, no more of it is of use than they carry."""
     rate, ceiling = connection.bandwidth_bytes_per_s, connection.max_utilization
     flows = effective_link(math.inf, 1.0, connection.route).bytes_per_s
-    if flows < rate.most * ceiling:
+    flows_limit = flows < rate.most * ceiling
+    if flows_limit:
         rate = Limits(rate.least, max(rate.least, flows / ceiling))
         ceiling = min(ceiling, flows / rate.most)
     return Pipe(
@@ -344,6 +347,7 @@ def _pipe(connection: Connection) -> Pipe:
         ceiling=ceiling,
         usd_per_byte_per_s_hour=(connection.usd_per_gbps_hour or 0.0) / units.GBPS,
         usd_per_byte=(connection.usd_per_gb or 0.0) / units.GB,
+        flows_limit=flows_limit and rate.given,
     )
 
 

@@ -153,7 +153,6 @@ class _Survival:
         active: tuple[Failure, ...] = ()
         many: ManyStates | None = None
         tried: set[Holdings] = set()
-        spare: tuple[Holdings, tuple[Failure, ...]] | None = None
         while not self._stopped:
             held = self._searched(active) if many is None else self._related(many)
             if held is None or held in tried:
@@ -162,11 +161,8 @@ class _Survival:
             failing = tuple(each for each in (NO_FAILURE, *self._failures) if not self._survives(each, held))
             new = tuple(each for each in failing if each not in (NO_FAILURE, *active))
             active += new
-            if many is None and len(self._network.ways) * (1 + len(active)) > most_ways:
-                spare = held, failing
-            else:
-                self._take(self._mended(held, failing))
-            if new and (many or spare):
+            self._take(self._mended(held, failing))
+            if new and len(self._network.ways) * (1 + len(active)) > most_ways:
                 many = ManyStates(self._network, active, self._options)
             self._report(self._bound)
             if self._closed or not (new or many):
@@ -174,8 +170,6 @@ class _Survival:
                 break
             if self._left_s is not None and self._left_s <= 0:
                 self._stopped = "time limit"
-        if self._best is None and spare is not None:
-            self._take(self._mended(*spare))
 
     def _searched(self, active: tuple[Failure, ...]) -> Holdings | None:
         """The cheapest fleet that survives some failures; None where the time is over, and something is known."""
