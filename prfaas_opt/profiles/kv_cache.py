@@ -21,6 +21,14 @@ class LayerGroup:
 
 
 @dataclass(frozen=True)
+class Window:
+    """What sliding windows of one size hold: ``min(l, tokens) * bytes_per_token``."""
+
+    tokens: int
+    bytes_per_token: float
+
+
+@dataclass(frozen=True)
 class KvLayout:
     """The layers of a model and the bytes of an element of each kind of cache.
 
@@ -41,14 +49,43 @@ class KvLayout:
     @property
     def growing_bytes_per_token(self) -> float:
         """Bytes that every further token adds, in layers that attend to the whole prompt."""
-        cached = ((group.count, group.attention.kv_elements()) for group in self.layers)
-        return self.kv_bytes * sum(n * kv.per_token for n, kv in cached if kv.window_tokens is None)
+        return self.kv_bytes * sum(
+            group.count * group.attention.kv_elements().growing_per_token for group in self.layers
+        )
+
+    @property
+    def windows(self) -> tuple[Window, ...]:
+        """What layers over a sliding window hold, the smallest window first."""
+        found: dict[int, float] = {}
+        for group in self.layers:
+            kv = group.attention.kv_elements()
+            if kv.window_tokens is not None:
+                bytes_per_token = group.count * kv.per_token * self.kv_bytes
+                found[kv.window_tokens] = found.get(kv.window_tokens, 0.0) + bytes_per_token
+        return tuple(Window(tokens, found[tokens]) for tokens in sorted(found))
+
+    @property
+    def recurrent_bytes(self) -> float:
+        """Bytes of recurrent states, the same for every request."""
+        return self.state_bytes * sum(group.count * group.attention.kv_elements().state for group in self.layers)
+
+    @property
+    def convolution_bytes(self) -> float:
+        """Bytes of convolution states, the same for every request."""
+        return self.conv_bytes * sum(group.count * group.attention.kv_elements().convolution for group in self.layers)
 
     @property
     def fixed_bytes(self) -> float:
         """Bytes of recurrent and convolution states, the same for every request."""
-        cached = [(group.count, group.attention.kv_elements()) for group in self.layers]
-        return sum(n * (kv.state * self.state_bytes + kv.convolution * self.conv_bytes) for n, kv in cached)
+        return self.recurrent_bytes + self.convolution_bytes
+
+    def block_level_bytes(self, length_tokens: int) -> float:
+        """The part that grows with the prompt, block by block: a common prefix of it can be reused."""
+        return self.growing_bytes_per_token * length_tokens
+
+    def request_level_bytes(self, length_tokens: int) -> float:
+        """States and windows: of fixed size once the windows are full, and reused on an exact match only."""
+        return self.fixed_bytes + sum(min(length_tokens, w.tokens) * w.bytes_per_token for w in self.windows)
 
     def curve(self) -> Curve:
         """KVCache bytes by length: ``fixed + growing * l + sum over window layers of min(l, window)``.
@@ -58,16 +95,11 @@ class KvLayout:
         >>> KvLayout((mla,), 2, 4, 2, max_tokens=131072).curve()(1024) / 2**20  # DeepSeek-V3
         68.625
         """
-        windows: dict[int, float] = {}
-        for group in self.layers:
-            kv = group.attention.kv_elements()
-            if kv.window_tokens is not None:
-                bytes_per_token = group.count * kv.per_token * self.kv_bytes
-                windows[kv.window_tokens] = windows.get(kv.window_tokens, 0.0) + bytes_per_token
-        breaks = [0, *sorted(w for w in windows if w < self.max_tokens), self.max_tokens]
+        windows = self.windows
+        breaks = [0, *(w.tokens for w in windows if w.tokens < self.max_tokens), self.max_tokens]
         pieces = []
         for low, high in itertools.pairwise(breaks):
-            full = sum(size * window for window, size in windows.items() if window <= low)
-            slope = self.growing_bytes_per_token + sum(s for window, s in windows.items() if window > low)
+            full = sum(w.bytes_per_token * w.tokens for w in windows if w.tokens <= low)
+            slope = self.growing_bytes_per_token + sum(w.bytes_per_token for w in windows if w.tokens > low)
             pieces.append(Piece(low, high, ((self.fixed_bytes + full, 0.0), (slope, 1.0))))
         return piecewise_curve(tuple(pieces), "size")

@@ -27,6 +27,15 @@ class KvElements:
     state: int = 0
     convolution: int = 0
 
+    @property
+    def growing_per_token(self) -> int:
+        """Elements that every further token adds, however long the prompt.
+
+        They make the block-level part of the cache: its blocks serve any request with the same first tokens. What a
+        window or a state holds is the request-level part: it serves only a request that goes on from the same token.
+        """
+        return self.per_token if self.window_tokens is None else 0
+
 
 class AttentionFamily(Protocol):
     """One layer of a family, its fields being the dimensions that a model file names."""

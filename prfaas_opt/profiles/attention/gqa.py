@@ -1,4 +1,7 @@
-"""Grouped-query attention (multi-head and multi-query are its ends), full or over a sliding window."""
+"""Grouped-query attention over the whole prompt; multi-head and multi-query attention are its ends.
+
+Source: arXiv 2305.13245. Every key and value head caches a key and a value of each token.
+"""
 
 from __future__ import annotations
 
@@ -24,19 +27,4 @@ class GroupedQueryAttention:
         return KvElements(per_token=self.kv_heads * (self.head_dim_k + self.head_dim_v))
 
 
-@dataclass(frozen=True)
-class SlidingWindowAttention:
-    """As grouped-query attention, for the last ``window_tokens`` tokens at most."""
-
-    kv_heads: int
-    head_dim_k: int
-    head_dim_v: int
-    window_tokens: int
-
-    def kv_elements(self) -> KvElements:
-        """The layer's cache, in elements."""
-        per_token = self.kv_heads * (self.head_dim_k + self.head_dim_v)
-        return KvElements(per_token=per_token, window_tokens=self.window_tokens)
-
-
-FAMILIES: dict[str, type[AttentionFamily]] = {"gqa": GroupedQueryAttention, "swa": SlidingWindowAttention}
+FAMILIES: dict[str, type[AttentionFamily]] = {"gqa": GroupedQueryAttention}

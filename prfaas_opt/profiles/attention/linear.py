@@ -1,4 +1,8 @@
-"""Linear attention (KDA, gated DeltaNet, Lightning): a state of fixed size, whatever the length."""
+"""Linear attention (KDA, gated DeltaNet, Lightning): a state of fixed size, whatever the length.
+
+Sources: arXiv 2510.26692 (KDA), 2412.06464 (gated DeltaNet), 2501.08313 (Lightning). They differ in how the state is
+updated, not in its shape: one matrix of keys by values a value head.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Multi-head latent attention: one compressed latent and one rotary key a token, shared by all heads."""
+"""Multi-head latent attention: one compressed latent and one rotary key a token, shared by all heads.
+
+Source: arXiv 2405.04434 A model without rotary embedding (Kimi Linear) still caches the rotary slice.
+"""
 
 from __future__ import annotations
 
