@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from prfaas_opt.derive_api import KvDerivation
 from prfaas_opt.envelope import Envelope, ErrorEnvelope
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.fleet_results import FleetPlan, Sizing
@@ -36,6 +37,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "compare": ("answer of `compare --json`", _answer(Comparison)),
     "kv": ("answer of `kv --json`", _answer(KvAnswer)),
     "models": ("answer of `models list --json` and `models show --json`", _answer(Models)),
+    "models derive": ("answer of `models derive --json`", _answer(KvDerivation)),
     "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),

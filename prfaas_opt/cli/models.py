@@ -1,4 +1,4 @@
-"""``prfaas-opt models``: list and show."""
+"""``prfaas-opt models``: list and show; ``derive`` has a file of its own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prfaas_opt.cli.derive import derive
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
 from prfaas_opt.units import format_length, format_ms, format_size, format_tokens, to_mib
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from prfaas_opt.listings import ProfileListing
 
 models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
+models.command("derive")(derive)
 
 
 @models.command("list")
