@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 from prfaas_opt import units
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.catalog import entries
+from prfaas_opt.io.lengths import parse_lengths
 from prfaas_opt.io.loading import find, load_model, load_workload
 from prfaas_opt.io.wording import suggestion
 from prfaas_opt.throughput.equations import cluster_egress, kv_throughput
@@ -153,25 +154,9 @@ def kv(
         if not loaded:
             message = f"no model has a profile for {hardware}, expected one of {', '.join(known)}"
             raise InputError(Problem("unknown-hardware", "--hardware", message, suggestion(hardware, known)))
-    at = _at_lengths(loaded, _parse_lengths(lengths), hardware)
+    at = _at_lengths(loaded, parse_lengths(lengths or TABLE_LENGTHS_TOKENS), hardware)
     clusters = () if gpus is None else tuple(_cluster_row(*place, gpus) for place in at)
     return KvAnswer(tuple(_kv_row(*place) for place in at), clusters, left_out)
-
-
-def _parse_lengths(lengths: Sequence[str | int] | None) -> list[int]:
-    parsed, problems = [], []
-    for length in lengths or TABLE_LENGTHS_TOKENS:
-        try:
-            tokens = units.parse_tokens(length)
-        except units.UnitError as error:
-            problems.append(Problem("bad-unit", "--length", str(error), error.fix))
-            continue
-        if tokens < 1:
-            problems.append(Problem("out-of-range", "--length", f"found {length}, expected 1 token or more"))
-        parsed.append(tokens)
-    if problems:
-        raise InputError(problems)
-    return parsed
 
 
 def _at_lengths(
