@@ -71,15 +71,6 @@ class Route(Struct, frozen=True):
     request_flows: int | None = None
     request_bytes_per_s: float | None = None
 
-    @property
-    def without_effect(self) -> bool:
-        """Whether a window is stated, but not all that makes it a limit.
-
-        >>> Route(window_bytes=1e6).without_effect, Route(rtt_s=0.1, flows=4, window_bytes=1e6).without_effect
-        (True, False)
-        """
-        return self.window_bytes is not None and (not self.rtt_s or self.flows is None)
-
 
 class Admission(Struct, frozen=True):
     """What a cluster takes, and how its instances are connected; None where nothing limits.

@@ -150,7 +150,7 @@ def test_prompts_that_leave_the_profile_with_their_prefix_are_refused() -> None:
     with pytest.raises(InputError) as caught:
         plan(outside)
     assert [problem.code for problem in caught.value.problems] == ["length-above-range"]
-    assert "1,501" in caught.value.problems[0].message
+    assert "up to 3,002 tokens, cached prefix included" in caught.value.problems[0].message
     assert plan(outside | {"workload": outside["workload"] | {"cached_share": 0.4}}).throughput_rps > 0
 
 

@@ -230,7 +230,7 @@ def test_transfers_share_the_link() -> None:
     assert sending("none").stretch(2.0) == pytest.approx(1 + 2 / 23)
     assert sending("none").stretch(4.0) == math.inf
     chains = (Chain((1.0,), (100.0,)),)
-    sent = Class(1.0, Queue(9, 0.0, 0.0), chains, SECONDS, SIZES, 1.0, sending("none"))
+    sent = Class(1.0, Queue(9, 0.0, 0.0), chains, SECONDS, SIZES, sending("none"))
     at = FirstToken((sent,), IDLE).at(2.0)
     assert at is not None
     assert at.quantile_s(0.5) == pytest.approx(1.0 + SIZES(100) / 1e6 * (1 + 2 / 23))

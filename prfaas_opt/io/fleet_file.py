@@ -191,6 +191,8 @@ class Assembly:
 
     def _check_links(self, links: tuple[dict[str, Any], ...]) -> None:
         fit = [self._fits(index, link) for index, link in enumerate(links)]
+        for index, fields in enumerate(links):
+            self._check_flows(index, fields)
         if not self._roles_read_well or not self._pds or not all(fit):
             return
         ends = [(link["from"], link["to"]) for link in links]
@@ -205,6 +207,16 @@ class Assembly:
                 link = f"{{from: {remote}, to: {self._pds[0]}, bandwidth: 100Gbps}}"
                 fix = f"add {link} to links" if links else f"add links: [{link}]"
                 self._context.add(("links",), "missing-link", message, f"{fix}, or leave {remote} out")
+
+    def _check_flows(self, index: int, link: dict[str, Any]) -> None:
+        """What one flow carries limits a link whose flows are counted; a window does with a round trip."""
+        stated = [key for key in ("flow_cap", "window", "request_flows") if link[key] is not None]
+        if stated and link["flows"] is None:
+            message = f"is missing, expected the number of flows: without it {stated[0]} would limit nothing"
+            self._context.add(("links", index, "flows"), "missing-key", message, f"add it, or leave {stated[0]} out")
+        if link["window"] is not None and "rtt" not in self._context.document.at(("links", index)):
+            message = "is missing, expected the round-trip time: without it window would limit nothing"
+            self._context.add(("links", index, "rtt"), "missing-key", message, "add it, or leave window out")
 
     def _fits(self, index: int, link: dict[str, Any]) -> bool:
         """Whether a link leads from a prefill cluster to a pd cluster, as far as can be told."""

@@ -107,7 +107,7 @@ class MeasuredBandwidth:
 
 def _measured(_context: Context, _path: FieldPath, values: dict[str, Any]) -> MeasuredBandwidth:
     rates = sorted(values["measured"])
-    return MeasuredBandwidth(rates[int(values["percentile"] / 100 * (len(rates) - 1))])
+    return MeasuredBandwidth(rates[int(values["percentile"] * (len(rates) - 1) / 100)])
 
 
 MEASURED = Record(

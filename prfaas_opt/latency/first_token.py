@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from prfaas_opt.workload.distribution import LengthDistribution
 
 _CELLS = 96
+_MOST_IN_CELL = 2.0 / _CELLS
+_NARROWEST = 1.0 + 1e-9
 _SAME_RATE = 1e-6
 _SAME_TIME = 1e-9
 _NO_DELAY = 1e-12
@@ -58,6 +60,7 @@ class Sending(Struct, frozen=True):
         rtt_s: round trip, which every transfer takes besides.
         transfer: what hides behind prefill.
         bytes_per_request: mean over all requests, offloaded or not.
+        sent_per_uncached: tokens whose KVCache is sent for each that is prefilled.
     """
 
     link_bytes_per_s: float
@@ -65,13 +68,14 @@ class Sending(Struct, frozen=True):
     rtt_s: float
     transfer: Transfer
     bytes_per_request: float
+    sent_per_uncached: float = 1.0
 
     def stretch(self, rate_rps: float) -> float:
         """How many times as long transfers take, since they share the link."""
         load = rate_rps * self.bytes_per_request / self.link_bytes_per_s
         return sharing_stretch(load, self.link_bytes_per_s / self.request_bytes_per_s)
 
-    def unhidden_s(self, prefill_s: float, sent_bytes: float, prompt_tokens: float, stretch: float) -> float:
+    def unhidden_s(self, prefill_s: float, sent_bytes: float, uncached_tokens: float, stretch: float) -> float:
         """What a transfer adds to the time to first token.
 
         Sent after prefill: all of it. Sent by layer: what outlasts prefill. Sent by chunk: the last chunk's part, or
@@ -83,8 +87,9 @@ class Sending(Struct, frozen=True):
             return self.rtt_s + max(sending_s - prefill_s, 0.0)
         if overlap == "none":
             return self.rtt_s + sending_s
-        last = min(self.transfer.chunk_tokens / prompt_tokens, 1.0)
-        return self.rtt_s + max(last * sending_s, sending_s - (1.0 - last) * prefill_s)
+        last = min(self.transfer.chunk_tokens / uncached_tokens, 1.0)
+        last_sent = last / self.sent_per_uncached
+        return self.rtt_s + max(last_sent * sending_s, sending_s - (1.0 - last) * prefill_s)
 
 
 class Chain(Struct, frozen=True):
@@ -112,13 +117,21 @@ class Cells:
         for _, part in lengths.parts:
             ratio = (part.high / part.low) ** (1.0 / _CELLS)
             edges |= {part.low, part.high, *(part.low * ratio**i for i in range(1, _CELLS))}
-        self._edges = sorted(edges)
+        whole = sorted(edges)
+        self._edges = [x for a, b in itertools.pairwise(whole) for x in self._halved(a, b)] + whole[-1:]
         self._weights = [self._mass(a, b) for a, b in itertools.pairwise(self._edges)]
-        self._atoms = lengths.atoms if len(lengths.atoms) <= _CELLS else _grouped(lengths.atoms)
+        self._grouped = _Grouped(lengths.atoms)
+
+    def _halved(self, low: float, high: float) -> list[float]:
+        """The first ends of the cells of a range, each of little probability: a density may be narrow in its range."""
+        if self._mass(low, high) <= _MOST_IN_CELL or high < low * _NARROWEST:
+            return [low]
+        middle = math.sqrt(low * high)
+        return [*self._halved(low, middle), *self._halved(middle, high)]
 
     def chains(self, low: float, high: float) -> list[Chain]:
         """The cells of lengths in ``(low, high]``; cells that it cuts are cut."""
-        found = [Chain((weight,), (x,)) for x, weight in self._atoms if low < x <= high]
+        found = self._grouped.chains(low, high)
         if not self._edges:
             return found
         low, high = max(low, self._edges[0]), min(high, self._edges[-1])
@@ -142,17 +155,35 @@ class Cells:
         )
 
 
-def _grouped(atoms: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
-    """Many single lengths as fewer, neighbours as one at their mean."""
-    low, high = atoms[0][0], atoms[-1][0]
-    step = math.log(high / low) / _CELLS
-    groups = itertools.groupby(atoms, key=lambda atom: int(math.log(atom[0] / low) / step))
-    return tuple(_merged(list(group)) for _, group in groups)
+class _Grouped:
+    """Single lengths; where they are many, neighbours of little probability as one cell of their mean and variance."""
 
+    def __init__(self, atoms: Sequence[tuple[float, float]]) -> None:
+        self._lengths = [x for x, _ in atoms]
+        self._sums = [[0.0, *itertools.accumulate(w * x**power for x, w in atoms)] for power in range(3)]
+        self._starts = list(range(len(atoms)))
+        if len(atoms) > _CELLS:
+            step = (atoms[-1][0] / atoms[0][0]) ** (1.0 / _CELLS)
+            self._starts = [0]
+            for i, (x, _) in enumerate(atoms):
+                first = self._starts[-1]
+                if x > atoms[first][0] * step or self._sums[0][i + 1] - self._sums[0][first] > _MOST_IN_CELL:
+                    self._starts.append(i)
 
-def _merged(atoms: Sequence[tuple[float, float]]) -> tuple[float, float]:
-    weight = math.fsum(w for _, w in atoms)
-    return math.fsum(x * w for x, w in atoms) / weight, weight
+    def chains(self, low: float, high: float) -> list[Chain]:
+        """The cells of lengths in ``(low, high]``."""
+        first, last = bisect.bisect_right(self._lengths, low), bisect.bisect_right(self._lengths, high)
+        i, j = bisect.bisect_right(self._starts, first), bisect.bisect_left(self._starts, last)
+        return [self._chain(a, b) for a, b in itertools.pairwise([first, *self._starts[i:j], last]) if a < b]
+
+    def _chain(self, first: int, last: int) -> Chain:
+        weight, tokens, squares = (sums[last] - sums[first] for sums in self._sums)
+        if last - first == 1:
+            return Chain((weight,), (self._lengths[first],))
+        mean = tokens / weight
+        half = math.sqrt(3.0 * max(squares / weight - mean * mean, 0.0))
+        ends = max(mean - half, self._lengths[first]), min(mean + half, self._lengths[last - 1])
+        return Chain((weight,), ends)
 
 
 class Class(Struct, frozen=True, dict=True):
@@ -164,7 +195,6 @@ class Class(Struct, frozen=True, dict=True):
         chains: their lengths.
         prefill_s: seconds by length.
         sent_bytes: by length, where they are sent.
-        prompt_per_uncached: tokens of a prompt for each that is not cached.
         sending: how they are sent; None where they are not.
     """
 
@@ -173,7 +203,6 @@ class Class(Struct, frozen=True, dict=True):
     chains: tuple[Chain, ...]
     prefill_s: Curve
     sent_bytes: Curve | None = None
-    prompt_per_uncached: float = 1.0
     sending: Sending | None = None
 
     @cached_property
@@ -192,7 +221,7 @@ class Class(Struct, frozen=True, dict=True):
         stretch, unhidden_s = self.sending.stretch(rate_rps), self.sending.unhidden_s
         return [
             [
-                seconds + unhidden_s(seconds, sent, x * self.prompt_per_uncached, stretch)
+                seconds + unhidden_s(seconds, sent, x, stretch)
                 for seconds, sent, x in zip(prefilled, sizes, chain.lengths, strict=True)
             ]
             for prefilled, sizes, chain in zip(self._prefilled, self._sent, self.chains, strict=True)

@@ -81,19 +81,21 @@ def carried_by_link(scenario: Scenario) -> Carried:
     link, remote = scenario.link, scenario.remote
     if link is None or remote is None:
         return Carried(0.0, "bandwidth")
-    nics = (
-        math.inf if (nic := each.admission.nic_bytes_per_s) is None else each.instances * nic
-        for each in (remote, scenario.pd)
-    )
+    nics = (each.instances * _nic(each) for each in (remote, scenario.pd))
     return effective_link(link.bandwidth_bytes_per_s, link.max_utilization, link.route, *nics)
 
 
 def carried_of_request(scenario: Scenario) -> Carried:
     """What one request's transfer takes on the link without others."""
     assert scenario.link is not None
-    nics = [each.admission.nic_bytes_per_s for each in (scenario.remote, scenario.pd) if each]
-    slower = min((nic for nic in nics if nic is not None), default=math.inf)
-    return request_rate(carried_by_link(scenario), scenario.link.route, slower)
+    assert scenario.remote is not None
+    nics = (_nic(each) for each in (scenario.remote, scenario.pd))
+    return request_rate(carried_by_link(scenario), scenario.link.route, *nics)
+
+
+def _nic(cluster: Cluster) -> float:
+    rate = cluster.admission.nic_bytes_per_s
+    return math.inf if rate is None else rate
 
 
 def in_flight_byte_s(scenario: Scenario) -> float:
@@ -252,10 +254,12 @@ def _range_problems(scenario: Scenario, admitted: Eligible) -> list[Problem]:
     ]
     if short:
         least = min(upper for upper, _, _ in short)
-        known = ", ".join(f"{what} up to {units.format_tokens(upper)}" for upper, what, _ in short)
-        longest = max(lengths.high for _, _, lengths in short)
+        whole = scenario.workload.prompt_per_uncached
+        known = ", ".join(f"{what} up to {units.format_tokens(upper * whole)}" for upper, what, _ in short)
+        longest = max(lengths.high for _, _, lengths in short) * whole
+        cached = ", cached prefix included" if whole > 1 else ""
         message = (
-            f"{scenario.workload.name} has requests of up to {units.format_tokens(longest)} tokens, but of "
+            f"{scenario.workload.name} has requests of up to {units.format_tokens(longest)} tokens{cached}, but of "
             f"{scenario.model.name} is known: {known}"
         )
         fix = (

@@ -56,4 +56,4 @@ def _sent(kv_bytes: Curve, workload: Workload, transfer: Transfer) -> Curve:
     if transfer.compression == 1:
         return sent
     ratio = 1.0 / transfer.compression
-    return combined([(ratio, sent)], (1.0 - ratio) * kv_bytes.at_zero)
+    return combined([(ratio, sent)], (1.0 - ratio) * max(kv_bytes.at_zero, 0.0))

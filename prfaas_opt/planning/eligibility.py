@@ -32,6 +32,9 @@ class Eligible(Struct, frozen=True):
     stay_share: float
 
 
+_ROUNDING = 1.0 + 1e-12
+
+
 def eligible(scenario: Scenario) -> Eligible:
     """The requests that the clusters' contexts admit, and that may leave.
 
@@ -69,4 +72,4 @@ def _longest_uncached(scenario: Scenario, cluster: Cluster, output_tokens: float
     context = cluster.admission.max_context_tokens
     if context is None:
         return math.inf
-    return math.floor((context - output_tokens) / scenario.workload.prompt_per_uncached)
+    return math.floor((context - output_tokens) / scenario.workload.prompt_per_uncached * _ROUNDING)

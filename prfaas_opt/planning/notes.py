@@ -24,8 +24,6 @@ def assumptions(scenario: Scenario) -> tuple[str, ...]:
     if not scenario.formats_match:
         formats = " and ".join(f"{c.name} {c.admission.kv_format}" for c in (scenario.remote, scenario.pd) if c)
         notes.append(f"nothing can be offloaded: the formats of KVCache do not match ({formats})")
-    if scenario.link is not None and scenario.link.route.without_effect:
-        notes.append("the link's window limits nothing: that takes its rtt and its flows as well")
     for cluster in (scenario.remote, scenario.pd):
         if cluster is not None:
             notes += _lengths_outside(scenario, cluster)

@@ -7,6 +7,7 @@ never falls with load.
 
 from __future__ import annotations
 
+import bisect
 import itertools
 import math
 from functools import cache, cached_property
@@ -98,7 +99,6 @@ class Latency:
             sent,
             queue=structs.replace(sent.queue, servers=cluster.instances),
             sent_bytes=remote.kv_bytes,
-            prompt_per_uncached=self._scenario.workload.prompt_per_uncached,
             sending=structs.replace(self._sending, bytes_per_request=problem.loads(offloaded).sent_bytes),
         )
 
@@ -117,6 +117,9 @@ class Latency:
             rtt_s=scenario.link.route.rtt_s if scenario.link else 0.0,
             transfer=scenario.service.transfer,
             bytes_per_request=0.0,
+            sent_per_uncached=scenario.workload.prompt_per_uncached
+            if scenario.service.transfer.sent == "full_prompt"
+            else 1.0,
         )
 
 
@@ -192,25 +195,48 @@ class _Search:
                 self._look_at(split, of_capacity[split].threshold_tokens)
         return self._best
 
+    @cached_property
+    def _options(self) -> Sequence[int]:
+        """Every threshold that differs, ascending; where all lengths are single ones, these and one below them."""
+        lengths = self._problem.lengths
+        if self._problem.remote is None:
+            return [lengths.last_threshold]
+        if not lengths.parts:
+            return [lengths.first_threshold, *map(math.ceil, lengths.atom_lengths)]
+        return range(lengths.first_threshold, lengths.last_threshold + 1)
+
+    @cached_property
+    def _grid(self) -> list[int]:
+        """Which of the options to look at first: all of few, else some apart, ends of densities and single ones."""
+        lengths, options = self._problem.lengths, self._options
+        if len(options) <= 2 * _GRID:
+            return list(range(len(options)))
+        if not lengths.parts:
+            return _evenly(range(len(options)))
+        ends = [end for _, part in lengths.parts for end in (math.ceil(part.low), math.ceil(part.high))]
+        single = [math.ceil(lengths.atom_lengths[i]) for i in _evenly(range(len(lengths.atoms)))]
+        first, last = options[0], options[-1]
+        return sorted({min(max(t, first), last) - first for t in (*_spread(first, last), *ends, *single)})
+
     def _look_at(self, split: int, first: int) -> None:
         """A grid of thresholds, a good one first, then ever finer ones between the neighbours of the best."""
-        lengths = self._problem.lengths
-        grid = [lengths.last_threshold]
-        if self._problem.remote:
-            grid = sorted({first, *_spread(lengths.first_threshold, lengths.last_threshold)})
-        thresholds = [first, *grid] if first in grid else grid
+        options = self._options
+        at = bisect.bisect_left(options, first)
+        grid = sorted({at, *self._grid})
+        indices = [at, *grid]
         floor_rps = _FAR * self._best.rate_rps if self._best else 0.0
         best: OperatingPoint | None = None
-        while thresholds:
-            for threshold in thresholds:
-                best = self._better(best, threshold, split, floor_rps)
+        while indices:
+            for index in indices:
+                better = self._better(best, options[index], split, floor_rps)
+                at = at if better is best else index
+                best = better
             if best is None:
                 return
-            at = best.decision.threshold_tokens(lengths)
-            low = max((t for t in grid if t < at), default=at)
-            high = min((t for t in grid if t > at), default=at)
-            thresholds = sorted({round(low + (high - low) * i / _FINER) for i in range(1, _FINER)} - {low, at, high})
-            grid = [low, *thresholds, at, high]
+            low = max((i for i in grid if i < at), default=at)
+            high = min((i for i in grid if i > at), default=at)
+            indices = sorted({round(low + (high - low) * i / _FINER) for i in range(1, _FINER)} - {low, at, high})
+            grid = [low, *indices, at, high]
         if best is not None and (self._best is None or best.rate_rps > self._best.rate_rps):
             self._best = best
 
@@ -229,6 +255,11 @@ class _Search:
         if at_rate is None:
             return best
         return OperatingPoint(structs.replace(decision, throughput_rps=capacity_rps), rate_rps, at_rate)
+
+
+def _evenly(whole: range) -> list[int]:
+    """At most so many of some whole numbers, the last one included."""
+    return sorted({whole[(len(whole) - 1) * i // _GRID] for i in range(_GRID + 1)}) if whole else []
 
 
 def _spread(first: int, last: int) -> list[int]:

@@ -110,7 +110,11 @@ class Curve:
         4.0
         """
         pieces = tuple(
-            Piece(piece.low / factor, piece.high / factor, tuple((c * factor**e, e) for c, e in piece.terms))
+            Piece(
+                _whole(piece.low / factor),
+                _whole(piece.high / factor),
+                tuple((c * factor**e, e) for c, e in piece.terms),
+            )
             for piece in self.pieces
         )
         return Curve(pieces, self.measured_low_tokens / factor, self.measured_high_tokens / factor)
@@ -149,6 +153,12 @@ class Curve:
             if self(b) < self(a) * (1 - 1e-12):
                 return a, b
         return None
+
+
+def _whole(tokens: float) -> float:
+    """The whole number that a length is but for rounding, else the length."""
+    whole = round(tokens)
+    return float(whole) if abs(tokens - whole) <= 1e-12 * tokens else tokens
 
 
 def log_log(lengths: Sequence[float], values: Sequence[float]) -> tuple[Piece, ...]:

@@ -54,7 +54,12 @@ def effective_link(
     )
 
 
-def request_rate(link: Carried, route: Route, nic_bytes_per_s: float = math.inf) -> Carried:
+def request_rate(
+    link: Carried,
+    route: Route,
+    sender_nic_bytes_per_s: float = math.inf,
+    receiver_nic_bytes_per_s: float = math.inf,
+) -> Carried:
     """What one request's transfer may take on a link without others.
 
     The link's own limits, one NIC, the request's share of the flows, and a cap on requests.
@@ -62,7 +67,7 @@ def request_rate(link: Carried, route: Route, nic_bytes_per_s: float = math.inf)
     Args:
         link: what the link carries.
         route: flows, their caps and windows, and the round-trip time.
-        nic_bytes_per_s: of one instance, the slower end.
+        sender_nic_bytes_per_s, receiver_nic_bytes_per_s: of one instance at that end.
 
     >>> from prfaas_opt.terms import Route
     >>> request_rate(Carried(1e9, "bandwidth"), Route(request_bytes_per_s=2e8)).limited_by
@@ -71,7 +76,8 @@ def request_rate(link: Carried, route: Route, nic_bytes_per_s: float = math.inf)
     flows = route.flows if route.request_flows is None else route.request_flows
     return _least(
         (link.limited_by, link.bytes_per_s),
-        ("sender NICs", nic_bytes_per_s),
+        ("sender NICs", sender_nic_bytes_per_s),
+        ("receiver NICs", receiver_nic_bytes_per_s),
         *_flows(route, flows),
         ("request rate", math.inf if route.request_bytes_per_s is None else route.request_bytes_per_s),
     )
