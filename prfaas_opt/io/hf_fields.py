@@ -90,7 +90,7 @@ class ConfigFields:
             words: the words it may hold, with what each means.
         """
         value = self.value(name)
-        if not isinstance(value, list):
+        if not isinstance(value, list) or not value:
             self._not(name, "a list, each one of " + ", ".join(map(str, words)))
             return []
         return self._meant(name, value, words)
@@ -98,7 +98,7 @@ class ConfigFields:
     def letters(self, name: str, words: Mapping[str | int, str]) -> list[str]:
         """What each layer is, from a text with a letter for each; empty where that is wrong."""
         value = self.value(name)
-        if not isinstance(value, str):
+        if not isinstance(value, str) or not value:
             self._not(name, "a text of the letters " + " ".join(map(str, words)))
             return []
         return self._meant(name, list(value), words)

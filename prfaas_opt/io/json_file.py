@@ -123,7 +123,7 @@ class _Places:
                     message = f"stands twice, first on line {first[key]}"
                     self.problems.append(Problem("duplicate-key", where, message, "keep one of them"))
                 first.setdefault(key, self._line)
-                self.lines.setdefault(here, self._line)
+                self.lines[here] = self._line
                 self._next()  # the colon
                 self._value(self._next(), here)
             token = self._next()

@@ -1,0 +1,630 @@
+"""KVCache sizes from published configs: figures, claims of model cards, the command, and what is refused."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner, Result
+
+from prfaas_opt import schemas
+from prfaas_opt.cli import app
+from prfaas_opt.derive_api import KvDerivation, derive_kv
+from prfaas_opt.errors import InputError
+from prfaas_opt.io.architectures import architectures
+from prfaas_opt.io.loading import find, load_model, model_of
+from prfaas_opt.io.yaml_file import parse_document
+from prfaas_opt.profiles.attention import families
+from tests.configs import CONFIGS, FIGURES, MIB, Config
+
+SAMPLES = Path(__file__).resolve().parents[2] / "shared" / "formats" / "hf_configs"
+SAMPLE_OF = {
+    "Kimi-Linear-48B-A3B": "moonshotai--Kimi-Linear-48B-A3B-Instruct_config.partial.json",
+    "MiMo-V2-Flash": "XiaomiMiMo--MiMo-V2-Flash_config.json",
+    "Qwen3.5-397B-A17B": "Qwen--Qwen3.5-397B-A17B_config.json",
+    "Qwen3-Next-80B-A3B": "Qwen--Qwen3-Next-80B-A3B_config.partial.json",
+    "Ring-2.5-1T": "inclusionAI--Ring-2.5-1T_config.partial.json",
+    "MiniMax-M2.5": "MiniMaxAI--MiniMax-M2.5_config.json",
+    "Qwen3-235B-A22B": "Qwen--Qwen3-235B-A22B_config.json",
+    "DeepSeek-V3": "deepseek-ai--DeepSeek-V3_config.json",
+    "Kimi-K2": "moonshotai--Kimi-K2-Instruct_config.json",
+    "GLM-5": "zai-org--GLM-5_config.json",
+    "GLM-4.5": "zai-org--GLM-4.5_config.partial.json",
+    "Llama-3.1-70B": "meta-llama--Meta-Llama-3.1-70B_config.json",
+    "gpt-oss-120b": "openai--gpt-oss-120b_config.json",
+}
+SHIPPED = {
+    "kimi-linear": "Kimi-Linear-48B-A3B",
+    "mimo-v2-flash": "MiMo-V2-Flash",
+    "qwen3.5-397b": "Qwen3.5-397B-A17B",
+    "ring-2.5-1t": "Ring-2.5-1T",
+    "minimax-m2.5": "MiniMax-M2.5",
+    "qwen3-235b": "Qwen3-235B-A22B",
+}
+LENGTHS = (1024, 8192, 32768, 131072)
+READINGS = (("bf16", "fp32"), ("fp8", "fp32"), ("bf16", "bf16"))
+PROFILE = """
+profiles:
+  - hardware: H200
+    gpus_per_instance: 8
+    prefill: {lengths_tokens: [1K, 128K], latency_s: [0.1, 9]}
+    provenance: {prefill: "measured, here"}
+"""
+
+
+def sample(name: str) -> Path:
+    path = SAMPLES / SAMPLE_OF[name]
+    if not path.is_file():
+        pytest.skip("the published configs are not beside this checkout")
+    return path
+
+
+@pytest.fixture
+def write(tmp_path: Path) -> Any:
+    def to_file(config: Any, name: str = "config.json") -> Path:
+        path = tmp_path / name
+        path.write_text(config if isinstance(config, str) else json.dumps(config, indent=2), encoding="utf-8")
+        return path
+
+    return to_file
+
+
+def errors(path: Path, **options: Any) -> dict[str, str]:
+    """The code of each problem by its place, without the file's name."""
+    with pytest.raises(InputError) as caught:
+        derive_kv(path, **options)
+    assert caught.value.exit_code == 4
+    return {problem.where.removeprefix(str(path)).lstrip(":"): problem.code for problem in caught.value.problems}
+
+
+def check_figures(name: str, found: KvDerivation) -> None:
+    expected = FIGURES[name]
+    assert found.growing_bytes_per_token == expected.growing
+    assert sum(window.full_bytes for window in found.windows) == expected.windows
+    assert (found.state_bytes, found.convolution_bytes) == (expected.state, expected.convolution)
+    assert found.fixed_bytes == expected.state + expected.convolution
+    for row in found.sizes:
+        windows = sum(min(row.length_tokens, w.window_tokens) * w.bytes_per_token for w in found.windows)
+        assert row.block_level_bytes == expected.growing * row.length_tokens
+        assert row.request_level_bytes == windows + expected.state + expected.convolution
+        assert row.kv_bytes == row.block_level_bytes + row.request_level_bytes
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_figures_of_models(name: str, write: Any) -> None:
+    check_figures(name, derive_kv(write(CONFIGS[name]), lengths=[1, 127, 4097, *LENGTHS]))
+
+
+@pytest.mark.parametrize("name", SAMPLE_OF)
+def test_figures_of_models_from_the_configs_that_were_published(name: str) -> None:
+    check_figures(name, derive_kv(sample(name), lengths=LENGTHS))
+
+
+@pytest.mark.parametrize("name", SAMPLE_OF)
+def test_the_configs_here_say_what_the_published_ones_say(name: str, write: Any) -> None:
+    ours, published = derive_kv(write(CONFIGS[name])), derive_kv(sample(name))
+    assert ours.layers == published.layers
+
+
+@pytest.mark.parametrize("name", MIB)
+@pytest.mark.parametrize(("reading", "dtypes"), list(enumerate(READINGS)))
+def test_sizes_by_data_type(name: str, reading: int, dtypes: tuple[str, str], write: Any) -> None:
+    found = derive_kv(write(CONFIGS[name]), *dtypes, lengths=LENGTHS)
+    assert tuple(row.kv_bytes / 2**20 for row in found.sizes) == pytest.approx(MIB[name][reading], abs=0.0501)
+    element = {"bf16": 2, "fp8": 1, "fp32": 4}
+    assert found.kv_cache["element_bytes"] == {"kv": element[dtypes[0]], "state": element[dtypes[1]], "convolution": 2}
+
+
+def test_every_sample_that_is_here_is_tested() -> None:
+    if not SAMPLES.is_dir():
+        pytest.skip("the published configs are not beside this checkout")
+    assert {path.name for path in SAMPLES.glob("*.json")} == set(SAMPLE_OF.values())
+
+
+def test_every_architecture_and_family_has_a_config_here() -> None:
+    types = {(config.get("text_config") or config)["model_type"] for config in CONFIGS.values()}
+    untried = [a.model_types for a in architectures() if not types & set(a.model_types)]
+    assert untried == []
+    used = {layers.attention for name in CONFIGS for layers in _derived(name).layers}
+    assert used == set(families())
+
+
+def _derived(name: str) -> KvDerivation:
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "config.json"
+        path.write_text(json.dumps(CONFIGS[name]), encoding="utf-8")
+        return derive_kv(path)
+
+
+def test_names_of_architectures_are_told_apart() -> None:
+    types = [name for a in architectures() for name in a.model_types]
+    classes = [name for a in architectures() for name in a.class_names]
+    assert len(types) == len(set(types))
+    assert len(classes) == len(set(classes))
+
+
+def test_kimi_linear_needs_up_to_75_percent_less_than_if_all_its_layers_were_mla(write: Any) -> None:
+    # arXiv 2510.26692, abstract: "reducing KV cache usage by up to 75%".
+    config = copy.deepcopy(CONFIGS["Kimi-Linear-48B-A3B"])
+    hybrid = derive_kv(write(config))
+    linear = config["linear_attn_config"]
+    linear["full_attn_layers"], linear["kda_layers"] = list(range(1, 28)), []
+    all_mla = derive_kv(write(config))
+    assert round(1 - hybrid.growing_bytes_per_token / all_mla.growing_bytes_per_token, 3) == 0.741
+    assert all_mla.fixed_bytes == 0
+
+
+def test_ring_needs_36_times_less_than_grouped_query_attention(write: Any) -> None:
+    ring = derive_kv(write(CONFIGS["Ring-2.5-1T"]), lengths=["32K"])
+    gqa = 80 * 8 * (192 + 128) * 2
+    assert round(gqa / ring.growing_bytes_per_token, 1) == 35.6
+    assert round(gqa * 32768 / ring.sizes[0].kv_bytes, 1) == 20.0
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_models_have_the_layers_of_their_configs(name: str, write: Any) -> None:
+    _same_as_shipped(name, derive_kv(write(CONFIGS[SHIPPED[name]])))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_models_have_the_layers_of_the_configs_that_were_published(name: str) -> None:
+    _same_as_shipped(name, derive_kv(sample(SHIPPED[name])))
+
+
+def _same_as_shipped(name: str, found: KvDerivation) -> None:
+    shipped = yaml.safe_load(find("models", name, "").read_text(encoding="utf-8"))["kv_cache"]
+    assert found.kv_cache["layers"] == shipped["layers"]
+    assert found.kv_cache["element_bytes"] == shipped["element_bytes"]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("dtypes", READINGS)
+def test_the_block_for_a_model_file_loads_back_to_the_same_curve(
+    name: str, dtypes: tuple[str, str], write: Any
+) -> None:
+    lengths = [1, 64, 128, 129, 5000, 131072]
+    found = derive_kv(write(CONFIGS[name]), *dtypes, lengths=lengths)
+    assert all(len(line) <= 80 for line in found.kv_cache_yaml.splitlines())
+    assert yaml.safe_load(found.kv_cache_yaml)["kv_cache"] == found.kv_cache
+    model = model_of(parse_document(found.kv_cache_yaml + PROFILE, "model.yaml"))
+    (profile,) = model.profiles
+    assert [profile.kv_bytes(float(n)) for n in lengths] == [row.kv_bytes for row in found.sizes]
+    assert profile.kv_bytes.upper == found.max_tokens == 131072
+    assert str(profile.provenance["kv_cache"]).startswith("derived, from the config.json of ")
+
+
+def test_layers_of_a_group_add_up_to_the_model(write: Any) -> None:
+    for name in CONFIGS:
+        found = derive_kv(write(CONFIGS[name]))
+        assert sum(layers.growing_bytes_per_token for layers in found.layers) == found.growing_bytes_per_token
+        assert sum(layers.state_bytes for layers in found.layers) == found.state_bytes
+        assert sum(layers.convolution_bytes for layers in found.layers) == found.convolution_bytes
+        assert [layers.window for layers in found.layers if layers.window] == list(found.windows)
+        for layers in found.layers:
+            assert layers.level == ("block" if layers.growing_bytes_per_token else "request")
+            assert (layers.level == "block") == (layers.attention in {"gqa", "mla", "dsa"})
+
+
+# Lengths and data types
+
+
+def test_the_longest_prompt_is_what_the_config_states(write: Any) -> None:
+    config = CONFIGS["Kimi-K2"]
+    stated = derive_kv(write(config | {"max_position_embeddings": 32768}))
+    assert stated.max_tokens == 32768
+    assert [row.length_tokens for row in stated.sizes] == [1024, 8192, 32768]
+    assert stated.warnings == ()
+    assert [row.length_tokens for row in derive_kv(write(config | {"model_max_length": 512})).sizes] == [512]
+
+
+def test_a_length_beyond_it_is_answered_with_a_note(write: Any) -> None:
+    found = derive_kv(write(CONFIGS["Kimi-K2"] | {"max_position_embeddings": 32768}), lengths=["64K"])
+    assert found.max_tokens == 65536
+    assert found.warnings == ("65,536 tokens are beyond the 32,768 that the config states as the longest prompt",)
+
+
+def test_a_config_that_states_none_is_good_to_the_longest_length_asked_for(write: Any) -> None:
+    found = derive_kv(write(CONFIGS["Kimi-K2"]), lengths=["3K", 100])
+    assert (found.max_tokens, [row.length_tokens for row in found.sizes]) == (3072, [3072, 100])
+    assert "does not state the longest prompt" in found.warnings[0]
+
+
+@pytest.mark.parametrize(
+    ("stated", "asked", "expected"),
+    [
+        ({}, None, ("fp32", "the default of engines")),
+        ({"mamba_ssm_dtype": "bfloat16"}, None, ("bf16", "mamba_ssm_dtype")),
+        ({"mamba_ssm_cache_dtype": "float32"}, None, ("fp32", "mamba_ssm_cache_dtype")),
+        ({"mamba_ssm_cache_dtype": "auto"}, None, ("fp32", "the default of engines")),
+        ({"mamba_ssm_dtype": "bfloat16"}, "fp32", ("fp32", "as asked for")),
+    ],
+)
+def test_the_data_type_of_states(stated: Config, asked: str | None, expected: tuple[str, str], write: Any) -> None:
+    found = derive_kv(write(CONFIGS["Nemotron-H-8B"] | stated), state_dtype=asked)
+    assert (found.state_dtype, found.state_dtype_from) == expected
+    assert found.state_bytes == 100_663_296 / (1 if expected[0] == "fp32" else 2)
+
+
+def test_what_is_wrong_with_options_and_config_comes_at_once(write: Any) -> None:
+    path = write(CONFIGS["Kimi-K2"] | {"kv_lora_rank": None})
+    found = errors(path, kv_dtype="fp4", state_dtype="fp8", lengths=["1.3K", 0, "32M"])
+    assert found == {
+        "--kv-dtype": "unknown-word",
+        "--state-dtype": "unknown-word",
+        "--length": "out-of-range",
+        "3 kv_lora_rank": "missing-key",
+    }
+
+
+# Ways in which configs state the same
+
+
+def test_an_architecture_is_known_by_its_class_where_no_type_is_stated(write: Any) -> None:
+    config = {k: v for k, v in CONFIGS["GLM-4.5"].items() if k != "model_type"}
+    found = derive_kv(write(config | {"architectures": ["Glm4MoeForCausalLM"]}))
+    assert (found.architecture, found.growing_bytes_per_token) == ("Glm4MoeForCausalLM", 376_832)
+
+
+@pytest.mark.parametrize("nest", ["text_config", "language_config", "llm_config"])
+def test_the_language_model_inside_a_model_of_several_modalities(nest: str, write: Any) -> None:
+    config = CONFIGS["Kimi-K2"]
+    outer = {"model_type": "kimi_k25", "hidden_size": 1, nest: config}
+    assert derive_kv(write(outer)).layers == derive_kv(write(config)).layers
+    nameless = {k: v for k, v in config.items() if k != "model_type"}
+    assert derive_kv(write({"model_type": "kimi_k2", nest: nameless})).architecture == "kimi_k2"
+    assert errors(write({"model_type": "kimi_k2", nest: config | {"model_type": "new"}})) == {
+        "4 " + nest + ".model_type": "unknown-name"
+    }
+
+
+def test_layer_types_stand_for_the_interval_of_full_attention(write: Any) -> None:
+    config = CONFIGS["Qwen3-Next-80B-A3B"]
+    types = ["full_attention" if n % 4 == 0 else "linear_attention" for n in range(1, 49)]
+    listed = {k: v for k, v in config.items() if k != "full_attention_interval"} | {"layer_types": types}
+    assert derive_kv(write(listed)).layers == derive_kv(write(config)).layers
+
+
+def test_words_stand_for_the_letters_of_a_pattern(write: Any) -> None:
+    config = CONFIGS["Nemotron-3-Nano-30B-A3B"]
+    words = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
+    listed = {k: v for k, v in config.items() if k != "hybrid_override_pattern"}
+    listed["layers_block_type"] = [words[letter] for letter in config["hybrid_override_pattern"]]
+    assert derive_kv(write(listed)).layers == derive_kv(write(config)).layers
+
+
+def test_a_llama_without_key_value_heads_is_multi_head(write: Any) -> None:
+    config = {k: v for k, v in CONFIGS["Llama-3.1-70B"].items() if k != "num_key_value_heads"}
+    assert derive_kv(write(config)).growing_bytes_per_token == 8 * 327_680
+    assert derive_kv(write(config | {"num_key_value_heads": 1})).growing_bytes_per_token == 327_680 / 8
+    assert derive_kv(write(config | {"head_dim": 256})).growing_bytes_per_token == 16 * 327_680
+
+
+def test_a_window_that_is_null_is_none(write: Any) -> None:
+    found = derive_kv(write(CONFIGS["Mistral-7B-v0.1"] | {"sliding_window": None}))
+    assert (found.growing_bytes_per_token, found.windows) == (131_072, ())
+
+
+@pytest.mark.parametrize(
+    ("schedule", "indexers"),
+    [
+        ({}, 78),
+        ({"index_topk_freq": 1}, 78),
+        ({"indexer_types": ["full", "shared", "shared"] * 26}, 26),
+        ({"index_topk_pattern": "FFS" * 26}, 52),
+        # Layers 0, 1, then every fourth from layer 1 on: (78 - 2) / 4 of the others.
+        ({"index_topk_freq": 4, "index_skip_topk_offset": 2}, 21),
+    ],
+)
+def test_layers_that_share_what_an_indexer_picks_cache_no_keys_of_it(
+    schedule: Config, indexers: int, write: Any
+) -> None:
+    found = derive_kv(write(CONFIGS["GLM-5"] | schedule))
+    assert {layers.attention: layers.count for layers in found.layers} == {
+        name: count for name, count in (("dsa", indexers), ("mla", 78 - indexers)) if count
+    }
+    assert found.growing_bytes_per_token == 89_856 + indexers * 128 * 2
+    assert "indexer" in found.warnings[-1]
+
+
+def test_a_ling_with_a_short_convolution_has_kda(write: Any) -> None:
+    config = {k: v for k, v in CONFIGS["Ring-2.5-1T"].items() if k != "group_norm_size"}
+    found = derive_kv(write(config | {"short_conv_kernel_size": 4}))
+    assert [layers.attention for layers in found.layers] == ["mla", "kda"]
+    assert found.convolution_bytes == 70 * 3 * (3 * 64 * 128) * 2
+    by_class = derive_kv(write(config | {"architectures": ["BailingMoeV2_5ForCausalLM"]}))
+    assert by_class.layers == derive_kv(write(CONFIGS["Ring-2.5-1T"])).layers
+
+
+def test_infinity_that_python_writes_is_read(write: Any) -> None:
+    text = json.dumps(CONFIGS["Nemotron-H-8B"] | {"time_step_limit": [0.0, float("inf")]})
+    assert "Infinity" in text
+    assert derive_kv(write(text)).growing_bytes_per_token == 16_384
+
+
+# What is refused
+
+
+def leaves(config: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    for key, value in config.items():
+        if isinstance(value, dict):
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key)
+
+
+def changed(config: Config, path: tuple[Any, ...], value: Any) -> Config:
+    """A config with another value at a path, or without it where that is ``...``."""
+    config = copy.deepcopy(config)
+    inner = config
+    for key in path[:-1]:
+        inner = inner[key]
+    if value is ...:
+        del inner[path[-1]]
+    else:
+        inner[path[-1]] = value
+    return config
+
+
+FALLS_BACK = {
+    ("Llama-3.1-70B", "num_key_value_heads"),  # as many as heads, by its class
+    ("MiMo-V2-Flash", "num_hidden_layers"),  # as many as the pattern has
+    ("Qwen3.5-397B-A17B", "num_hidden_layers"),
+    ("Nemotron-H-8B", "num_hidden_layers"),
+    ("Nemotron-3-Nano-30B-A3B", "num_hidden_layers"),
+}
+ASKED_FOR_FIRST = {
+    ("Nemotron-H-8B", "attention_head_dim"): "head_dim",
+    ("Ring-2.5-1T", "group_norm_size"): "short_conv_kernel_size",
+    ("Qwen3.5-397B-A17B", "layer_types"): "full_attention_interval",
+}
+"""Where one of two fields will do, the one that an error names."""
+NEEDED = [
+    (name, path)
+    for name, config in CONFIGS.items()
+    for path in leaves(config)
+    if path[-1] != "model_type" and (name, path[-1]) not in FALLS_BACK
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "path"), NEEDED, ids=lambda value: ".".join(value) if isinstance(value, tuple) else value
+)
+@pytest.mark.parametrize("value", [..., None], ids=["without", "null"])
+def test_a_field_that_is_not_there_is_named_and_nothing_taken_in_its_place(
+    name: str, path: tuple[str, ...], value: Any, write: Any
+) -> None:
+    if path[-1] == "sliding_window" and name == "Mistral-7B-v0.1" and value is None:
+        return  # null says that it has none
+    found = errors(write(changed(CONFIGS[name], path, value)))
+    named = ASKED_FOR_FIRST.get((name, path[-1]), path[-1])
+    assert [(where.split(" ", 1)[1].split(".")[-1], code) for where, code in found.items()] == [(named, "missing-key")]
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+@pytest.mark.parametrize("value", [-1, 0, 2.5, "8", True, [], {}, float("nan"), 10**30], ids=repr)
+def test_a_number_that_is_none_is_refused_whichever_field_it_is_in(name: str, value: Any, write: Any) -> None:
+    for path in leaves(CONFIGS[name]):
+        if path[-1] in {"model_type", "group_norm_size"}:
+            continue
+        found = errors(write(changed(CONFIGS[name], path, value)))
+        assert any(path[-1] in where for where in found), (path, found)
+        assert set(found.values()) <= {"wrong-type", "out-of-range", "not-finite", "unknown-word", "length-mismatch"}
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "expected"),
+    [
+        ("Kimi-Linear-48B-A3B", {"num_hidden_layers": 28}, {"length-mismatch"}),
+        ("Kimi-Linear-48B-A3B", {"num_hidden_layers": 26}, {"out-of-range"}),
+        ("MiMo-V2-Flash", {"num_hidden_layers": 47}, {"length-mismatch"}),
+        ("MiMo-V2-Flash", {"hybrid_layer_pattern": [0, 1, 2] * 16}, {"unknown-word"}),
+        ("MiMo-V2-Flash", {"hybrid_layer_pattern": [0, True, 1] * 16}, {"unknown-word"}),
+        ("gpt-oss-120b", {"layer_types": ["full_attention", "chunked_attention"]}, {"unknown-word"}),
+        ("gpt-oss-120b", {"layer_types": [["full_attention"]]}, {"unknown-word"}),
+        ("Nemotron-H-8B", {"hybrid_override_pattern": "M*X"}, {"unknown-word"}),
+        ("Nemotron-H-8B", {"hybrid_override_pattern": "M*-"}, {"length-mismatch"}),
+        ("Nemotron-H-8B", {"hybrid_override_pattern": "-" * 52}, {"out-of-range"}),
+        ("Nemotron-H-8B", {"sliding_window": 128}, {"not-supported"}),
+        ("Nemotron-H-8B", {"mamba_ssm_cache_dtype": "int4"}, {"unknown-word"}),
+        ("Ring-2.5-1T", {"layer_group_size": 7}, {"length-mismatch"}),
+        ("Ring-2.5-1T", {"full_attention_type": "gqa"}, {"not-supported"}),
+        ("MiniMax-M2.5", {"attn_type_list": [1] * 61 + [0]}, {"unknown-word"}),
+        ("MiniMax-M1", {"attn_type_list": [0, 1], "num_hidden_layers": 80}, {"length-mismatch"}),
+        ("Qwen3-235B-A22B", {"use_sliding_window": True}, {"not-supported"}),
+        ("Llama-3.1-70B", {"hidden_size": 8190}, {"missing-key"}),
+        ("GLM-5", {"index_topk_freq": 4}, {"missing-key"}),
+        ("GLM-5", {"indexer_types": ["full"]}, {"length-mismatch"}),
+        ("Kimi-K2", {"kv_lora_rank": 10_000_000, "num_hidden_layers": 10_000}, {"implausible"}),
+        ("Kimi-K2", {"max_position_embeddings": 2**30}, {"out-of-range"}),
+        ("Kimi-K2", {"text_config": "kimi"}, {"wrong-type"}),
+        ("Kimi-K2", {"architectures": ["LlamaForCausalLM"]}, {"ambiguous"}),
+        ("Kimi-K2", {"architectures": "DeepseekV3ForCausalLM"}, {"wrong-type"}),
+        ("Kimi-K2", {"model_type": 3}, {"wrong-type"}),
+        ("Kimi-K2", {"model_type": "kimi_k9", "architectures": ["DeepseekV3ForCausalLM"]}, {"unknown-name"}),
+        ("Kimi-K2", {"model_type": None, "architectures": ["NewForCausalLM"]}, {"unknown-name"}),
+        ("Kimi-K2", {"model_type": None}, {"missing-key"}),
+    ],
+)
+def test_what_does_not_fit_or_is_not_known_is_refused(
+    name: str, change: Config, expected: set[str], write: Any
+) -> None:
+    assert set(errors(write(CONFIGS[name] | change)).values()) == expected
+
+
+def test_layers_that_are_numbered_twice_are_refused(write: Any) -> None:
+    config = copy.deepcopy(CONFIGS["Kimi-Linear-48B-A3B"])
+    config["linear_attn_config"]["kda_layers"].append(4)
+    (where,) = errors(write(config))
+    assert where.endswith("linear_attn_config.kda_layers[20]")
+
+
+def test_all_that_is_missing_is_named_with_its_line(write: Any) -> None:
+    found = errors(write({"model_type": "kimi_linear", "kv_lora_rank": -1}))
+    assert found == {
+        "1 num_hidden_layers": "missing-key",
+        "1 linear_attn_config.full_attn_layers": "missing-key",
+        "1 linear_attn_config.kda_layers": "missing-key",
+        "1 linear_attn_config.num_heads": "missing-key",
+        "1 linear_attn_config.head_dim": "missing-key",
+        "1 linear_attn_config.short_conv_kernel_size": "missing-key",
+        "3 kv_lora_rank": "out-of-range",
+        "1 qk_rope_head_dim": "missing-key",
+    }
+
+
+def test_an_architecture_that_is_not_known_is_told_what_is(write: Any) -> None:
+    with pytest.raises(InputError, match='found "lama", an architecture that is not known') as caught:
+        derive_kv(write(CONFIGS["Llama-3.1-70B"] | {"model_type": "lama"}))
+    (problem,) = caught.value.problems
+    assert all(name in problem.message for a in architectures() for name in a.model_types)
+    assert problem.fix.startswith("did you mean llama?")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", {"": "empty-file"}),
+        ('{"model_type": "llama"', {"1": "not-json"}),
+        ('{\n"model_type": "llama",\n}', {"3": "not-json"}),
+        ("[" * 5000, {"": "not-json"}),
+        ('{"a": ' * 60 + "1" + "}" * 60, {"1": "not-json"}),
+        ('{"a": ' + "1" * 5000 + "}", {"": "not-json"}),
+        ("[]", {"1": "wrong-type"}),
+        ("3", {"1": "wrong-type"}),
+        ("{}", {"1 model_type": "missing-key"}),
+    ],
+    ids=lambda value: value[:24] if isinstance(value, str) else "",
+)
+def test_files_that_are_no_config(text: str, expected: dict[str, str], write: Any) -> None:
+    assert errors(write(text)) == expected
+
+
+def test_a_key_that_stands_twice_is_refused(write: Any) -> None:
+    text = json.dumps(CONFIGS["Kimi-K2"], indent=0).replace(
+        '"num_hidden_layers"', '"kv_lora_rank": 256,\n"num_hidden_layers"'
+    )
+    assert errors(write(text)) == {"5 kv_lora_rank": "duplicate-key"}
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert errors(tmp_path / "none.json") == {"": "missing-file"}
+    assert errors(tmp_path) == {"": "missing-file"}
+    (tmp_path / "latin.json").write_bytes(b'{\n"name": "\xe9"}')
+    assert errors(tmp_path / "latin.json") == {"2": "unreadable-file"}
+
+
+JUNK = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-5, 300),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["gqa", "full_attention", "M*", "float32", "llama", "kimi_linear"]),
+    st.lists(st.one_of(st.integers(-1, 3), st.text(max_size=3), st.none()), max_size=5),
+    st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
+)
+EXTRA = [
+    "max_position_embeddings",
+    "text_config",
+    "architectures",
+    "use_sliding_window",
+    "mamba_ssm_dtype",
+    "layer_types",
+]
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@given(st.sampled_from(sorted(CONFIGS)), st.data())
+def test_a_config_is_read_or_refused_whatever_is_in_it(write: Any, name: str, data: st.DataObject) -> None:
+    config = CONFIGS[name]
+    for _ in range(data.draw(st.integers(1, 3))):
+        paths = [*leaves(config), *((key,) for key in EXTRA)]
+        config = changed(config, data.draw(st.sampled_from(paths)), data.draw(JUNK))
+    try:
+        found = derive_kv(write(config))
+    except InputError as refused:
+        problems = refused.problems
+    else:
+        problems = ()
+        assert all(row.kv_bytes > 0 for row in found.sizes)
+        model_of(parse_document(found.kv_cache_yaml + PROFILE, "model.yaml"))
+    assert all(problem.code and problem.message and problem.where for problem in problems)
+
+
+# The command
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(app, ["models", "derive", *arguments], env={"COLUMNS": "80", "NO_COLOR": "1"})
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_the_text_says_both_parts_within_80_columns(name: str, write: Any) -> None:
+    result = run(str(write(CONFIGS[name])))
+    assert result.exit_code == 0, result.output
+    assert all(len(line) <= 80 for line in result.stdout.splitlines())
+    figures = FIGURES[name]
+    assert f"{figures.growing:,} bytes a token" in result.stdout
+    assert ("Request-level: " in result.stdout) == any(figures[1:])
+    for size in figures[1:]:
+        assert size == 0 or f"{size:,} bytes in " in result.stdout
+    for row in _derived(name).sizes:
+        assert f"{row.kv_bytes / 2**20:,.1f}" in result.stdout
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_json_is_one_object_that_its_schema_describes(name: str, write: Any) -> None:
+    result = run(str(write(CONFIGS[name])), "--kv-dtype", "fp8", "--length", "5000", "--json")
+    document = json.loads(result.stdout)
+    jsonschema.Draft202012Validator(schemas.schema("models derive")).validate(document)
+    assert (document["command"], document["status"]) == ("models derive", "ok")
+    data = document["data"]
+    assert data["growing_bytes_per_token"] == FIGURES[name].growing / 2
+    assert data["state_bytes"] == FIGURES[name].state
+    assert [row["length_tokens"] for row in data["sizes"]] == [5000]
+    assert document["warnings"] == data["warnings"]
+
+
+def test_yaml_is_the_block_alone(write: Any) -> None:
+    result = run(str(write(CONFIGS["Kimi-Linear-48B-A3B"])), "--yaml", "--state-dtype", "bf16")
+    assert result.stdout == (
+        "kv_cache:\n"
+        "  layers:\n"
+        "    - {attention: mla, count: 7, kv_lora_rank: 512, qk_rope_head_dim: 64}\n"
+        "    - {attention: kda, count: 20, key_heads: 32, value_heads: 32,\n"
+        "       head_dim_k: 128, head_dim_v: 128, conv_kernel: 4}\n"
+        "  element_bytes: {kv: 2, state: 2, convolution: 2}\n"
+        "  max_tokens: 131072\n"
+        "kv_cache_provenance: derived, from the config.json of kimi_linear\n"
+    )
+    assert "note: the config does not state the longest prompt" in result.stderr
+
+
+def test_exit_codes(write: Any) -> None:
+    good, bad = str(write(CONFIGS["Kimi-K2"])), str(write({"model_type": "new"}, "bad.json"))
+    assert run(good).exit_code == 0
+    assert run(bad).exit_code == 4
+    assert run(good, "--yaml", "--json").exit_code == 2
+    assert run(good, "--kv-dtype", "fp4").exit_code == 2
+    assert run().exit_code == 2
+    document = json.loads(run(bad, "--json").stdout)
+    jsonschema.Draft202012Validator(schemas.schema("error")).validate(document)
+    assert (document["command"], document["errors"][0]["code"]) == ("models derive", "unknown-name")
+
+
+def test_a_derived_block_gives_the_sizes_of_the_shipped_model() -> None:
+    profile = load_model("kimi-linear").profile("H200")
+    assert profile is not None
+    assert [row.kv_bytes for row in _derived("Kimi-Linear-48B-A3B").sizes] == [
+        profile.kv_bytes(float(n)) for n in LENGTHS
+    ]
