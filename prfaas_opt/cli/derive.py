@@ -77,7 +77,6 @@ def _print(answer: KvDerivation) -> None:
     layers = sum(each.count for each in answer.layers)
     out.print(f"{answer.architecture}: {layers} layers that cache", style="bold")
     out.print(f"Keys and values in {answer.kv_dtype}.{_states(answer)}")
-    out.print()
     out.print(_layers(answer))
     out.print("Block-level: grows with the prompt; a common prefix of it is reused.")
     out.print(f"  {answer.growing_bytes_per_token:,.0f} bytes a token")
@@ -91,7 +90,6 @@ def _print(answer: KvDerivation) -> None:
     if answer.fixed_bytes:
         parts = {"recurrent states": answer.state_bytes, "convolution states": answer.convolution_bytes}
         out.print("  " + ", ".join(f"{size:,.0f} bytes in {what}" for what, size in parts.items() if size))
-    out.print()
     out.print(_sizes(answer))
 
 
