@@ -261,6 +261,11 @@ def test_layer_types_stand_for_the_interval_of_full_attention(write: Any) -> Non
     assert derive_kv(write(listed)).layers == derive_kv(write(config)).layers
 
 
+def test_the_last_layer_of_an_interval_is_the_full_one(write: Any) -> None:
+    found = derive_kv(write(CONFIGS["Qwen3-Next-80B-A3B"] | {"num_hidden_layers": 47}))
+    assert [(layers.attention, layers.count) for layers in found.layers] == [("gqa", 11), ("gated-deltanet", 36)]
+
+
 def test_words_stand_for_the_letters_of_a_pattern(write: Any) -> None:
     config = CONFIGS["Nemotron-3-Nano-30B-A3B"]
     words = {"M": "mamba", "*": "attention", "E": "moe", "-": "mlp"}
@@ -288,8 +293,11 @@ def test_a_window_that_is_null_is_none(write: Any) -> None:
         ({"index_topk_freq": 1}, 78),
         ({"indexer_types": ["full", "shared", "shared"] * 26}, 26),
         ({"index_topk_pattern": "FFS" * 26}, 52),
-        # Layers 0, 1, then every fourth from layer 1 on: (78 - 2) / 4 of the others.
+        # Layer 0, then every fourth from layer 1 on.
         ({"index_topk_freq": 4, "index_skip_topk_offset": 2}, 21),
+        # Layers 0 and 1, then every fourth from layer 2 on; every fifth from layer 3 on.
+        ({"index_topk_freq": 4, "index_skip_topk_offset": 3}, 21),
+        ({"index_topk_freq": 5, "index_skip_topk_offset": 4}, 18),
     ],
 )
 def test_layers_that_share_what_an_indexer_picks_cache_no_keys_of_it(
