@@ -215,7 +215,8 @@ class DecodePoint(Struct, frozen=True):
     step_s: Seconds
     context_tokens: Annotated[float, Meta(ge=0, description="mean context of a request that decodes")]
     limited_by: Annotated[
-        Literal["slo", "memory", "profile"], Meta(description="what rules out a larger batch; profile: none measured")
+        Literal["slo", "memory", "profile", "prefill"],
+        Meta(description="what rules out a larger batch; profile: none measured; prefill: less time for it beside"),
     ]
 
 

@@ -41,6 +41,7 @@ _LARGER = {
     "slo": "a larger batch would miss the token rate",
     "memory": "a larger batch would not fit in memory",
     "profile": "no larger batch is known",
+    "prefill": "a larger batch would leave prefill beside it less time",
 }
 _NOT_MODELLED = (
     "demand that varies over the day, requests that wait for each other, priorities, batching of prefill beyond a "

@@ -28,9 +28,10 @@ from prfaas_opt.throughput.link import Carried, effective_link, request_rate
 if TYPE_CHECKING:
     from prfaas_opt.planning.eligibility import Eligible
     from prfaas_opt.profiles.curve import Curve
-    from prfaas_opt.profiles.model import Profile
-    from prfaas_opt.scenario import Cluster, Scenario
+    from prfaas_opt.profiles.model import Model, Profile
+    from prfaas_opt.scenario import Cluster, Origin, Scenario
     from prfaas_opt.workload.distribution import LengthDistribution
+    from prfaas_opt.workload.workload import Workload
 
 BASELINE = "baseline"
 """Name of the homogeneous cluster, as its field in a scenario."""
@@ -208,14 +209,12 @@ def _place(scenario: Scenario, cluster: Cluster, *field: str) -> str:
 
 
 def limits_of_decode(scenario: Scenario) -> DecodeLimits:
-    """What bounds the batch of a decode instance.
+    """What bounds the batch of a decode instance, with the requests that are served.
 
     Raises:
         InputError: the profile has no decode figures, or none at the workload's mean context.
     """
-    profile = profile_of(scenario, scenario.pd)
-    flight = in_flight_byte_s(scenario) if profile.memory else 0.0
-    return decode_limits(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin, flight)
+    return decode_limits(*_decoded(scenario))
 
 
 def decoding_of(scenario: Scenario) -> Decoding:
@@ -225,9 +224,15 @@ def decoding_of(scenario: Scenario) -> Decoding:
         InputError: the profile has no decode figures, or none at the workload's mean context.
         InfeasibleError: no batch is fast enough, or none fits in memory.
     """
-    profile = profile_of(scenario, scenario.pd)
+    return decoding(*_decoded(scenario))
+
+
+def _decoded(scenario: Scenario) -> tuple[Model, Profile, Workload, float | None, Origin, float]:
+    profile, workload, served = profile_of(scenario, scenario.pd), scenario.workload, eligible(scenario).served
+    if served is not workload.input_tokens:
+        workload = dataclasses.replace(workload, input_tokens=served)
     flight = in_flight_byte_s(scenario) if profile.memory else 0.0
-    return decoding(scenario.model, profile, scenario.workload, scenario.tokens_per_s, scenario.origin, flight)
+    return scenario.model, profile, workload, scenario.tokens_per_s, scenario.origin, flight
 
 
 def _check_roles(scenario: Scenario) -> None:

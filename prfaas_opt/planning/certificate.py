@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 """Relative floating-point error of the sums; bounds are rounded up by it."""
-_HIGHEST_LOG_PRICE = 300.0
 _CLOSED = 1e-9
 """A bound this near to an attained throughput needs no better prices."""
 
@@ -150,7 +149,7 @@ class _SplitBound:
     ) -> None:
         self._remote, self._routing = remote, routing
         self._local_prefill_s, self._limit = problem.local_prefill_s, limit
-        self._staying_s = problem.staying.local_s
+        self._staying_s, self._all_sent = problem.staying.local_s, problem.loads(((0.0, math.inf),))
         self._best = best
         low, high = problem.lengths.low, problem.lengths.high
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
@@ -198,22 +197,25 @@ class _SplitBound:
         def imbalance(log_price: float) -> float:
             loads = self._try(link_share, math.exp(log_price))
             compute, link = self._remote_loads(loads)
-            local = (loads.local_s + self._limit.overhead_s) / self._limit.usable_instances
-            difference = local - (1.0 - link_share) * compute - link_share * link
+            difference = self._local_load(loads) - (1.0 - link_share) * compute - link_share * link
             tried[log_price] = difference, link - compute
             return difference
 
+        compute, link = self._remote_loads(self._all_sent)
+        if self._local_load(self._all_sent) >= (1.0 - link_share) * compute + link_share * link:
+            return link - compute  # What stays overloads local prefill, whatever its price.
         low = high = math.log(self._indifferent_price(link_share, self._crossing))
         while imbalance(low) <= 0:
             low -= 1.0
         while imbalance(high) >= 0:
             high += 1.0
-            if high > _HIGHEST_LOG_PRICE:
-                return tried[high - 1.0][1]  # What stays overloads local prefill, whatever its price.
         # A length that many requests share makes the imbalance jump; the balanced routing there mixes both ends.
         (above, excess_above), (below, excess_below) = (tried[end] for end in bracketed_root(imbalance, low, high))
         mix = above / (above - below) if above != below else 0.0
         return excess_above + mix * (excess_below - excess_above)
+
+    def _local_load(self, loads: Loads) -> float:
+        return self._limit.load_s(loads.local_s)
 
     def _remote_loads(self, loads: Loads) -> tuple[float, float]:
         return loads.remote_s / self._remote.usable_instances, loads.sent_bytes / self._remote.egress_bytes_per_s

@@ -120,7 +120,14 @@ def least_usd_per_request(scenario: Scenario) -> float | None:
     """No counts, no split and no routing cost less, by weak duality; None where decode shares its instances.
 
     As if no instance were ever idle: ``E[min(c_remote * T_remote + price * S, c_pd * T_local)] + c_pd / decode rate``.
+    Without a remote instance no KVCache is in flight, so that decode may be cheaper: the lower of the two is the bound.
     """
+    alone = dataclasses.replace(scenario, remote=None, link=None)
+    bounds = [_as_if_never_idle(each) for each in ([scenario, alone] if scenario.remote else [scenario])]
+    return min((bound for bound in bounds if bound is not None), default=None)
+
+
+def _as_if_never_idle(scenario: Scenario) -> float | None:
     try:
         problem = two_pool_problem(scenario)
     except (InputError, InfeasibleError):
@@ -132,10 +139,8 @@ def least_usd_per_request(scenario: Scenario) -> float | None:
     pool, cluster = problem.remote, scenario.remote
     if pool is None or cluster is None:
         return (pd * problem.local_total_s + decode) * (1 - _ROUNDING)
-    a, b = (
-        (instance_usd_per_hour(scenario, cluster) or 0.0) / units.HOUR_S / cluster.max_utilization,
-        usd_per_byte(scenario),
-    )
+    hourly = instance_usd_per_hour(scenario, cluster) or 0.0
+    a, b = hourly / units.HOUR_S / cluster.max_utilization, usd_per_byte(scenario)
     loads = CheapestRouting(problem, pool).loads(a, pd, b)
     return (a * loads.remote_s + b * loads.sent_bytes + pd * loads.local_s + decode) * (1 - _ROUNDING)
 
@@ -250,11 +255,20 @@ def _thresholds(problem: TwoPoolProblem, split: int, usd_per_s: float, usd_per_b
     best = thresholds.best(split)
     if problem.remote is None:
         return {last}
-    found = {best.threshold_tokens, last}
+    found = {best.threshold_tokens, best.threshold_tokens + 1, last}
     decode_rps = problem.decode_limit_rps(split)
     if decode_rps * best.load_s < 1:
-        found.add(thresholds.least_egress(split, 1.0 / decode_rps))
+        kink = thresholds.least_egress(split, 1.0 / decode_rps)
+        found |= {kink, kink + 1}
     limits = [limit for limit in problem.local_limits(split) if limit.usable_instances > 0]
+    for one, other in itertools.combinations(limits, 2):
+        # Where another limit of local prefill takes over, the load bends upwards.
+        steeper = other.usable_instances - one.usable_instances
+        if steeper != 0:
+            local_s = (other.overhead_s * one.usable_instances - one.overhead_s * other.usable_instances) / steeper
+            if local_s > 0:
+                kink = thresholds.least_egress(split, one.load_s(local_s))
+                found |= {kink, kink + 1}
     if usd_per_byte > 0 and limits:
         local, sent = problem.local_prefill_s, problem.remote.kv_bytes
         breaks = merged_breaks((local, sent), max(best.threshold_tokens, first, 1), last)

@@ -66,7 +66,7 @@ def describe(
     by_estimator = {e: evaluate(problem, decision, e).throughput_rps for e in ESTIMATORS}
     pd = scenario.pd
     served_rps = rates.throughput_rps if served_rps is None else served_rps
-    decode = _decode(scenario, problem, decision)
+    decode, admitted = _decode(scenario, problem, decision), eligible(scenario)
     return results.Plan(
         name=name,
         ratio=None,
@@ -109,8 +109,8 @@ def describe(
         failures=(),
         robust=None,
         terms=terms_in_words(scenario),
-        stay_share=problem.staying.share,
-        unservable_share=eligible(scenario).unservable_share,
+        stay_share=admitted.share_without_choice if scenario.can_offload else 0.0,
+        unservable_share=admitted.unservable_share,
         baselines=(),
         provenance={c.name: _provenance(profile_of(scenario, c), c) for c in (scenario.remote, pd) if c},
     )
@@ -195,7 +195,8 @@ def _ceilings(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -
 
 
 def _bottlenecks(used: results.Utilization, ceilings: dict[results.Stage, float]) -> tuple[results.Stage, ...]:
-    return tuple(stage for stage, ceiling in ceilings.items() if (getattr(used, stage) or 0.0) >= _BINDS * ceiling)
+    shares = ((stage, getattr(used, stage) or 0.0, ceiling) for stage, ceiling in ceilings.items())
+    return tuple(stage for stage, share, ceiling in shares if share > 0 and share >= _BINDS * ceiling)
 
 
 def _ttft(problem: TwoPoolProblem, decision: Decision) -> tuple[float, float]:
@@ -256,7 +257,7 @@ def _decode(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> 
     largest = decoding_of(scenario)
     batch = decision.split if isinstance(problem, OnDecodeProblem) else largest.batch
     step_s = limits_of_decode(scenario).step_s(batch)
-    limited_by = largest.limited_by if batch == largest.batch else "slo"
+    limited_by = largest.limited_by if batch == largest.batch else "prefill"
     return results.DecodePoint(batch, step_s, largest.context_tokens, limited_by)
 
 

@@ -31,6 +31,13 @@ class Eligible(Struct, frozen=True):
     longest_remote_tokens: float
     stay_share: float
 
+    @property
+    def share_without_choice(self) -> float:
+        """The share of the requests served that must prefill in the PD cluster."""
+        if self.choosing is self.served:
+            return 0.0
+        return 1.0 if self.choosing is None else 1.0 - self.choosing.moment(0.0)
+
 
 _ROUNDING = 1.0 + 1e-12
 

@@ -157,7 +157,7 @@ def _robust(scenario: Scenario, problem: TwoPoolProblem, asked: Asked, share: fl
         off_by_share=share,
         worst_rps=chosen.rate_rps,
         nominal_worst_rps=served_as_deployed(worst_scenario, worst_problem, nominal.decision, asked),
-        nominal_rps=nominal.rate_rps,
+        nominal_rps=served_as_deployed(scenario, problem, nominal.decision, asked),
         nominal_instances=results.Instances(
             scenario.remote.instances if scenario.remote else 0, *problem.roles(nominal.decision.split)
         ),
