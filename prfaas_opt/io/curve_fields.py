@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
 
 from prfaas_opt import units
 from prfaas_opt.io.scalars import COUNT, COUNT_OR_ZERO, NOT_NEGATIVE, POSITIVE, TOKENS, Choice, Number, Text
@@ -44,8 +45,7 @@ _PLAUSIBLE = {
 }
 
 
-@dataclass(frozen=True)
-class Points:
+class Points(Struct, frozen=True):
     """A table as a file gives it, its values in SI units.
 
     Attributes:
@@ -99,23 +99,20 @@ class Points:
         return exponent <= STEEPEST or not steep
 
 
-@dataclass(frozen=True)
-class WithOccupancy:
+class WithOccupancy(Struct, frozen=True):
     """Latency, and beside it the time that a prompt takes an instance."""
 
     latency: Curve
     occupancy: Curve
 
 
-@dataclass(frozen=True)
-class FromKvThroughput:
+class FromKvThroughput(Struct, frozen=True):
     """Latency that follows from the KVCache size and these rates, bytes/s (equation 1)."""
 
     rates: Points
 
 
-@dataclass(frozen=True)
-class Scaled:
+class Scaled(Struct, frozen=True):
     """Latency of another of the model's profiles times another model's ratio between the two hardwares."""
 
     hardware: str
@@ -263,8 +260,7 @@ def _formula(context: Context, path: FieldPath, values: dict[str, Any], name: st
     return curve if good else INVALID
 
 
-@dataclass(frozen=True)
-class Range:
+class Range(Struct, frozen=True):
     """The ends of a range, the smaller first."""
 
     item: Kind

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prfaas_opt import units
 from prfaas_opt.io.curve_fields import LENGTH_RANGE, Build, Range, check_plausible
@@ -17,8 +18,7 @@ if TYPE_CHECKING:
     from prfaas_opt.io.document import FieldPath
 
 
-@dataclass(frozen=True)
-class _Steps:
+class _Steps(Struct, frozen=True):
     """Times of a step: one, one for each batch, or, where contexts are given, for each batch a list of one each."""
 
     number: Number

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct, structs
 
 from prfaas_opt.fleet import Connection, Fleet, Holding, Limits, Site, Stream
 from prfaas_opt.io.document import dotted
@@ -20,8 +21,7 @@ if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Model, Profile
 
 
-@dataclass(frozen=True)
-class _Entry:
+class _Entry(Struct, frozen=True):
     """An entry of the traffic as it was read; the fields of a single one may stand at the top of the file."""
 
     path: FieldPath
@@ -33,8 +33,7 @@ class _Entry:
     cluster: Any = None
 
 
-@dataclass(frozen=True)
-class _Stock:
+class _Stock(Struct, frozen=True):
     """Hardware of one kind in a cluster as it was read.
 
     Attributes:
@@ -94,7 +93,7 @@ class Assembly:
             streams=tuple(
                 self._stream(entry, name)
                 for entry, name in zip(self._entries, self._stream_names, strict=True)
-                if INVALID not in vars(entry).values() and self._models and self._values["slo"] is not INVALID
+                if INVALID not in structs.astuple(entry) and self._models and self._values["slo"] is not INVALID
             ),
             sites=tuple(
                 Site(name, cluster["role"], tuple(self._holdings(name)), admission_of(cluster))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prfaas_opt import units
 from prfaas_opt.io.spec import Context, wrong
@@ -35,8 +36,7 @@ def _number_fix(value: Any) -> str:
     return f"write {number}, without quotes or separators"
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(Struct, frozen=True):
     """A non-empty text; a plain whole number is taken as its text (a model may be called 70)."""
 
     expected: str = "a text"
@@ -57,8 +57,7 @@ class Text:
         return {"type": ["string", "integer"], "minLength": 1}
 
 
-@dataclass(frozen=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """One of a few words."""
 
     choices: tuple[str, ...]
@@ -82,8 +81,7 @@ class Choice:
         return {"enum": list(self.choices)}
 
 
-@dataclass(frozen=True)
-class Number:
+class Number(Struct, frozen=True):
     """A finite number within limits, multiplied by ``factor`` into SI units; ``hint`` mends one beyond them."""
 
     expected: str
@@ -123,8 +121,7 @@ class Number:
         }
 
 
-@dataclass(frozen=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """A text with a unit (or what ``parse`` takes besides), as SI, within limits; zero beyond them if ``or_zero``."""
 
     expected: str
@@ -177,7 +174,7 @@ POSITIVE = Number("a positive number", above=0)
 NOT_NEGATIVE = Number("a number, 0 or more", minimum=0)
 
 
-class _Share(Number):
+class _Share(Number, frozen=True):
     """A share of a whole; a percentage is no share."""
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.fleet import Limits
@@ -43,8 +44,7 @@ CASE_STUDY = Path(__file__).with_name("case_study.yaml")
 """The paper's case study: what is planned where no file is named, and the file ``init`` writes."""
 
 
-@dataclass(frozen=True)
-class _Named:
+class _Named(Struct, frozen=True):
     """A model or a workload: its name, its path, or the mapping itself."""
 
     noun: str
@@ -94,8 +94,7 @@ def _range(kind: Kind, of_least: Kind, doc: str, form: type[Record] = Record) ->
     return Either(kind, form({"min": least, "max": most}, build, "a mapping with min and max"))
 
 
-@dataclass(frozen=True)
-class _ClusterRecord(Record):
+class _ClusterRecord(Record, frozen=True):
     """A cluster of one kind of hardware; of several, told by a mapping, each states its own amount and price."""
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
@@ -111,8 +110,7 @@ class _ClusterRecord(Record):
         return {"anyOf": [uniform, _MIXED_CLUSTER.schema()]}
 
 
-@dataclass(frozen=True)
-class _BandwidthRecord(Record):
+class _BandwidthRecord(Record, frozen=True):
     """A range of bandwidth, or measurements of it.
 
     Attributes:

@@ -11,8 +11,11 @@ import dataclasses
 import math
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from dataclasses import field as member
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+
+from msgspec import Struct, field
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.document import UNREADABLE, Document, FieldPath, dotted
@@ -57,7 +60,7 @@ class Context:
     """The document being read and what was wrong with it so far."""
 
     document: Document
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[Problem] = member(default_factory=list)
 
     def __post_init__(self) -> None:
         self.problems += self.document.problems
@@ -100,8 +103,7 @@ def wrong(kind: Kind, context: Context, value: Any, path: FieldPath, fix: str = 
     return context.add(path, code, f"found {shown(value)}, expected {kind.expected}", fix)
 
 
-@dataclass(frozen=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """A list of values of one kind."""
 
     item: Kind
@@ -159,8 +161,7 @@ def _one_of_each_code(problems: Sequence[Problem]) -> list[Problem]:
     ]
 
 
-@dataclass(frozen=True)
-class OneOrMore:
+class OneOrMore(Struct, frozen=True):
     """One value or a list of them; a tuple either way."""
 
     many: ListOf
@@ -182,8 +183,7 @@ class OneOrMore:
         return {"anyOf": [self.many.item.schema(), self.many.schema()]}
 
 
-@dataclass(frozen=True)
-class MapOf:
+class MapOf(Struct, frozen=True):
     """A mapping from names to values of one kind."""
 
     item: Kind
@@ -207,8 +207,7 @@ class MapOf:
         return {"type": "object", "additionalProperties": self.item.schema(), "minProperties": 1}
 
 
-@dataclass(frozen=True)
-class Field:
+class Field(Struct, frozen=True):
     """A key of a record: what it holds, what it means, and its default."""
 
     kind: Kind
@@ -220,8 +219,7 @@ def _as_read(_context: Context, _path: FieldPath, values: dict[str, Any]) -> dic
     return values
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(Struct, frozen=True):
     """A mapping with known keys, made into an object by ``build(context, path, values)``.
 
     Attributes:
@@ -352,8 +350,7 @@ class Record:
         ]
 
 
-@dataclass(frozen=True)
-class Variants:
+class Variants(Struct, frozen=True):
     """Records told apart by which of some keys is there."""
 
     by_key: Mapping[str, Record]
@@ -388,8 +385,7 @@ class Variants:
         return {"oneOf": [record.schema() for record in self.by_key.values()]}
 
 
-@dataclass(frozen=True)
-class Tagged:
+class Tagged(Struct, frozen=True):
     """Records told apart by the word one key holds."""
 
     key: str
@@ -431,8 +427,7 @@ class Tagged:
         return {"oneOf": forms}
 
 
-@dataclass(frozen=True)
-class Either:
+class Either(Struct, frozen=True):
     """One kind for texts and numbers, another for mappings."""
 
     scalar: Kind

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from prfaas_opt.io.scalars import (
     BANDWIDTH,
@@ -98,8 +99,7 @@ ROUTE_FIELDS = {
 }
 
 
-@dataclass(frozen=True)
-class MeasuredBandwidth:
+class MeasuredBandwidth(Struct, frozen=True):
     """A percentile of measured rates, bytes/s."""
 
     bytes_per_s: float

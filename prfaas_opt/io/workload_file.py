@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
+
+from msgspec import structs
 
 from prfaas_opt.io.scalars import POSITIVE, TOKENS, Number, Text
 from prfaas_opt.io.spec import INVALID, Context, Either, Field, ListOf, Record, Tagged, read_whole, same_length
@@ -94,7 +95,7 @@ def _weighted(record: Record) -> Record:
         return INVALID if part is INVALID else (weight, part)
 
     weight = Field(POSITIVE, "share of requests, relative to the other parts'")
-    return dataclasses.replace(record, fields={"weight": weight, **record.fields}, build=build)
+    return structs.replace(record, fields={"weight": weight, **record.fields}, build=build)
 
 
 _LOW = Field(TOKENS, "shortest length, tokens")

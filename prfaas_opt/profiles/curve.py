@@ -12,9 +12,10 @@ import bisect
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, overload
+
+from msgspec import Struct
 
 from prfaas_opt.numerics import Term, evaluate_terms, sign_changes
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """``sum(c * l**e)`` for lengths in ``(low, high]``, in tokens."""
 
     low: float
@@ -32,8 +32,7 @@ class Piece:
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True)
-class Curve:
+class Curve(Struct, frozen=True, dict=True):
     """A function of prompt length, defined on ``(0, upper]`` tokens.
 
     Attributes:
