@@ -11,6 +11,7 @@ from prfaas_opt.derive_api import KvDerivation
 from prfaas_opt.envelope import Envelope, ErrorEnvelope
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.fleet_results import FleetPlan, Sizing
+from prfaas_opt.import_api import Import
 from prfaas_opt.io.model_file import MODEL
 from prfaas_opt.io.scenario_file import SCENARIO
 from prfaas_opt.io.spec import Record, suggestion
@@ -38,6 +39,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "kv": ("answer of `kv --json`", _answer(KvAnswer)),
     "models": ("answer of `models list --json` and `models show --json`", _answer(Models)),
     "models derive": ("answer of `models derive --json`", _answer(KvDerivation)),
+    "models import": ("answer of `models import --json`", _answer(Import)),
     "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from prfaas_opt.cli.derive import derive
+from prfaas_opt.cli.import_ import import_
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
 from prfaas_opt.units import format_length, format_ms, format_size, format_tokens, to_mib
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
 models.command("derive")(derive)
+models.command("import")(import_)
 
 
 @models.command("list")

@@ -1,0 +1,104 @@
+"""``vllm bench serve --save-result``: a JSON object a run, or several in a file; prompt lengths by their mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from prfaas_opt.io.benchmark_file import NOT_NEGATIVE_COUNT, BenchmarkFile, Fields
+from prfaas_opt.io.benchmark_runs import MILLISECONDS, MILLISECONDS_OR_ZERO, Findings, Run, take_run
+from prfaas_opt.io.benchmarks import BenchmarkFormat
+from prfaas_opt.io.scalars import COUNT, POSITIVE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+def _matches(file: BenchmarkFile) -> bool:
+    of_tool = {"model_id", "num_prompts", "request_rate", "completed"} <= file.keys
+    return file.kind == "json" and of_tool and any(key.endswith("_ttft_ms") for key in file.keys)
+
+
+def _read(file: BenchmarkFile, findings: Findings) -> None:
+    for record in file.records:
+        findings.model(record.value("model_id"), record.place("model_id"))
+        run = _run(record)
+        if run is not None:
+            take_run(run, findings)
+
+
+def _run(record: Fields) -> Run | None:
+    if not _all_completed(record):
+        return None
+    requests = record.number("completed", kind=COUNT)
+    prompt, output = record.number("total_input_tokens"), record.number("total_output_tokens", kind=NOT_NEGATIVE_COUNT)
+    duration = record.number("duration")
+    ttft = record.number("median_ttft_ms", "p50_ttft_ms", "mean_ttft_ms", kind=MILLISECONDS)
+    ttft_mean = record.optional("mean_ttft_ms", MILLISECONDS)
+    step = _optional(record, ("median_tpot_ms", "p50_tpot_ms", "mean_tpot_ms"))
+    limit = record.optional("max_concurrency", COUNT)
+    rate_ok, rate = _rate(record)
+    if requests is None or prompt is None or output is None or duration is None or ttft is None or not rate_ok:
+        return None
+    lengths = record.numbers("input_lens") if record.states("input_lens") else None
+    latency = _latency(record)
+    if latency is None and step is not None:
+        latency = (ttft_mean or ttft) + step * max(output / requests - 1, 0)
+    return Run(
+        record,
+        requests,
+        prompt / requests,
+        output / requests,
+        ttft,
+        ttft_mean,
+        step,
+        latency,
+        int(limit) if limit else None,
+        rate=rate,
+        in_flight=latency * requests / duration if latency else None,
+        spread_share=_spread(lengths) if lengths else None,
+        accepted_tokens=record.optional("spec_decode_acceptance_length"),
+    )
+
+
+def _latency(record: Fields) -> float | None:
+    """Mean time of a request: it is in the summary only where that was asked for."""
+    times = record.numbers("latencies") if record.value("latencies") else None
+    return record.optional("mean_e2el_ms", MILLISECONDS) or (sum(times) / len(times) if times else None)
+
+
+def _all_completed(record: Fields) -> bool:
+    completed = record.number("completed", kind=NOT_NEGATIVE_COUNT)
+    failed = record.optional("failed", NOT_NEGATIVE_COUNT)
+    asked = record.number("num_prompts", kind=COUNT)
+    if completed is None or asked is None:
+        return False
+    if completed == 0:
+        record.refuse("completed", "empty-run", "found 0, expected at least one request", "run it again")
+        return False
+    if failed or completed < asked:
+        message = f"found {completed:.0f} of {asked:.0f} requests, expected all: the others failed"
+        record.refuse("completed", "failed-requests", message, "see why they failed, and run it again")
+        return False
+    return True
+
+
+def _rate(record: Fields) -> tuple[bool, str]:
+    """Whether the rate reads well, and words for it; none where nothing limits it."""
+    value = record.value("request_rate")
+    if value in ("inf", float("inf")):
+        return True, ""
+    rate = record.number("request_rate", kind=POSITIVE)
+    return rate is not None, f"{rate:g} req/s" if rate else ""
+
+
+def _optional(record: Fields, names: Sequence[str]) -> float | None:
+    stated = [name for name in names if record.states(name)]
+    return record.number(*stated, kind=MILLISECONDS_OR_ZERO) if stated else None
+
+
+def _spread(lengths: Sequence[float]) -> float:
+    mean = sum(lengths) / len(lengths)
+    return (max(lengths) - min(lengths)) / mean
+
+
+FORMAT = BenchmarkFormat("vLLM bench serve", _matches, _read)
