@@ -44,7 +44,7 @@ _LARGER = {
     "prefill": "a larger batch would leave prefill beside it less time",
 }
 _NOT_MODELLED = (
-    "demand that varies over the day, requests that wait for each other, priorities, batching of prefill beyond a "
+    "demand that varies over the day, requests that depend on each other, priorities, batching of prefill beyond a "
     "profile's occupancy, KVCache moved inside a cluster, start-up and recovery time"
 )
 
