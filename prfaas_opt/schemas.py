@@ -7,14 +7,17 @@ from typing import Any
 
 import msgspec
 
+from prfaas_opt.check_api import ModelCheck
 from prfaas_opt.derive_api import KvDerivation
 from prfaas_opt.envelope import Envelope, ErrorEnvelope
 from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.fit_api import ModelFit
 from prfaas_opt.fleet_results import FleetPlan, Sizing
 from prfaas_opt.import_api import Import
 from prfaas_opt.io.model_file import MODEL
 from prfaas_opt.io.scenario_file import SCENARIO
 from prfaas_opt.io.spec import Record, suggestion
+from prfaas_opt.io.targets_file import TARGETS
 from prfaas_opt.io.workload_file import WORKLOAD
 from prfaas_opt.listings import KvAnswer, Models, Workloads
 from prfaas_opt.reproduction.rows import Reproduction
@@ -40,6 +43,8 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "models": ("answer of `models list --json` and `models show --json`", _answer(Models)),
     "models derive": ("answer of `models derive --json`", _answer(KvDerivation)),
     "models import": ("answer of `models import --json`", _answer(Import)),
+    "models fit": ("answer of `models fit --json`", _answer(ModelFit)),
+    "models check": ("answer of `models check --json`", _answer(ModelCheck)),
     "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),
@@ -47,6 +52,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "scenario": ("a scenario file", _file(SCENARIO)),
     "model": ("a model file", _file(MODEL)),
     "workload": ("a workload file", _file(WORKLOAD)),
+    "targets": ("a file of published figures for `models fit --targets`", _file(TARGETS)),
 }
 
 

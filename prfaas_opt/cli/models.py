@@ -1,4 +1,4 @@
-"""``prfaas-opt models``: list and show; ``derive`` has a file of its own."""
+"""``prfaas-opt models``: list and show; ``derive``, ``fit`` and ``check`` have files of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from prfaas_opt.cli.check import check
 from prfaas_opt.cli.derive import derive
+from prfaas_opt.cli.fit import fit
 from prfaas_opt.cli.import_ import import_
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
 models.command("derive")(derive)
 models.command("import")(import_)
+models.command("fit")(fit)
+models.command("check")(check)
 
 
 @models.command("list")

@@ -18,7 +18,7 @@ from prfaas_opt.io.curve_fields import (
     check_plausible,
 )
 from prfaas_opt.io.decode_fields import DECODE, MEMORY
-from prfaas_opt.io.scalars import COUNT, Text
+from prfaas_opt.io.scalars import COUNT, Number, Text
 from prfaas_opt.io.spec import INVALID, Context, Field, ListOf, Record, read_whole, suggestion, wrong
 from prfaas_opt.io.wording import did_you_mean
 from prfaas_opt.profiles.curve import Curve, scaled_by_ratio
@@ -53,6 +53,7 @@ class _ProvenanceKind:
 
 
 _SOURCE = _ProvenanceKind()
+_ACTIVE = Number("a number of parameters, 1e6 to 1e14, as 32e9", minimum=1e6, maximum=1e14)
 
 PROFILE = Record(
     {
@@ -85,6 +86,7 @@ MODEL = Record(
         "name": Field(Text(), "name of the model", "inline model"),
         "description": Field(Text(), "one line for people", ""),
         "source": Field(Text(), "where its figures come from", ""),
+        "active_parameters": Field(_ACTIVE, "parameters that each token meets; models check needs them", None),
         "kv_cache": Field(KV_CACHE, "KVCache size by prompt length, the same on all hardware", None),
         "kv_cache_provenance": Field(_SOURCE, "where the model's KVCache size comes from", None),
         "profiles": Field(ListOf(PROFILE), "one for each hardware"),

@@ -1,0 +1,186 @@
+"""The public Python API of checking a model: whether its figures can be those of a machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+from msgspec import Meta, Struct
+
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.fitting.accelerators import ACCELERATORS, accelerator, least_prefill_s, least_reading_s
+from prfaas_opt.fitting.plausibility import Miss, above_convex, below, falls, off, stated_lengths
+from prfaas_opt.io.curve_fields import KV_CACHE
+from prfaas_opt.io.loading import find, load_model
+from prfaas_opt.io.spec import Context
+from prfaas_opt.io.yaml_file import read_document
+from prfaas_opt.profiles.curve import Curve
+from prfaas_opt.units import format_tokens
+
+if TYPE_CHECKING:
+    from prfaas_opt.io.document import Document
+    from prfaas_opt.profiles.model import Profile
+
+NOISE_SHARE = 0.05
+"""What measurements of one thing differ by, unless said otherwise."""
+
+Status = Literal["holds", "fails", "not checked"]
+
+
+class CheckRow(Struct, frozen=True):
+    """A check of a profile."""
+
+    hardware: str
+    check: str
+    status: Status
+    why: Annotated[str, Meta(description="why it was not checked, or what it was checked against; may be empty")]
+
+
+class Finding(Struct, frozen=True):
+    """A figure that fails a check."""
+
+    hardware: str
+    check: str
+    length_tokens: Annotated[float, Meta(gt=0, description="tokens")]
+    found: float
+    expected: Annotated[float, Meta(description="the limit on what was found")]
+    relation: Literal["at least", "at most", "about"]
+    unit: Literal["s", "bytes"]
+    fix: str
+
+
+class ModelCheck(Struct, frozen=True):
+    """A model's checks, one a profile and kind, and what fails."""
+
+    model: str
+    file: str
+    noise_share: Annotated[float, Meta(ge=0, lt=1)]
+    checks: tuple[CheckRow, ...]
+    findings: tuple[Finding, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def holds(self) -> bool:
+        """Whether no check fails."""
+        return not self.findings
+
+
+def check_model(model: str, noise_share: float = NOISE_SHARE) -> ModelCheck:
+    """Checks a model's figures against each other and against what hardware can do.
+
+    Args:
+        model: a name or path.
+        noise_share: by how much a measurement may be off.
+
+    Raises:
+        InputError: there is no such model, or its file is wrong.
+
+    >>> check_model("internal-1t").holds
+    True
+    """
+    if not 0 <= noise_share < 1:
+        message = f"found {noise_share:g}, expected a share from 0 to below 1"
+        raise InputError(Problem("out-of-range", "--noise", message, "write 0.05 for 5 %"))
+    where = "models check"
+    loaded, path = load_model(model, where), find("models", model, where)
+    document = read_document(path, "model")
+    checks: list[CheckRow] = []
+    findings: list[Finding] = []
+    for index, profile in enumerate(loaded.profiles):
+        checker = _Checker(profile, noise_share, document, index)
+        for check in (checker.rises, checker.convex, checker.occupancy, checker.size, checker.layers, checker.peak):
+            row, found = check()
+            checks.append(row)
+            findings += found
+    return ModelCheck(loaded.name, str(path), noise_share, tuple(checks), tuple(findings), loaded.warnings)
+
+
+Answer = tuple[CheckRow, list[Finding]]
+
+
+class _Checker:
+    """The checks of one profile."""
+
+    def __init__(self, profile: Profile, noise_share: float, document: Document, index: int) -> None:
+        self._profile, self._noise, self._document, self._index = profile, noise_share, document, index
+
+    def rises(self) -> Answer:
+        """The latency never falls as prompts grow."""
+        misses = falls(self._profile.prefill_s, self._noise)
+        return self._answer("latency rises", misses, "at least", "s", "measure this length and the shorter ones again")
+
+    def convex(self) -> Answer:
+        """The latency grows ever faster."""
+        curve = self._profile.prefill_s
+        points = [(length, curve(length)) for length in stated_lengths(curve)]
+        fix = "measure this length and its neighbours again"
+        return self._answer("latency is convex", above_convex(points, self._noise), "at most", "s", fix)
+
+    def occupancy(self) -> Answer:
+        """A prompt takes an instance no longer than it waits."""
+        stated, latency = self._profile.stated_occupancy_s, self._profile.prefill_s
+        if stated is None:
+            return self._not_checked("occupancy within latency", "no occupancy is stated: it is the latency")
+        misses = below(latency, stated)
+        turned = [Miss(length, occupied, waited) for length, waited, occupied in misses]
+        return self._answer("occupancy within latency", turned, "at most", "s", "check both columns")
+
+    def size(self) -> Answer:
+        """The KVCache never shrinks."""
+        misses = falls(self._profile.kv_bytes, 0.0)
+        return self._answer("KVCache grows", misses, "at least", "bytes", "check this size and the shorter ones")
+
+    def layers(self) -> Answer:
+        """The profile's own sizes are those of the model's layers."""
+        check, data = "KVCache fits the layers", self._document.data
+        shared, own = data.get("kv_cache"), data["profiles"][self._index].get("kv_cache")
+        if not isinstance(shared, dict) or "layers" not in shared:
+            if isinstance(own, dict) and "layers" in own:
+                return self._not_checked(check, "the sizes follow from the layers")
+            return self._not_checked(check, "the model file states no layers")
+        if own is None:
+            return self._not_checked(check, "the sizes follow from the layers")
+        reference = KV_CACHE.read(Context(self._document), shared, ("kv_cache",))
+        assert isinstance(reference, Curve)
+        misses = off(self._profile.kv_bytes, reference, max(self._noise, 1e-9))
+        fix = "check the sizes, their unit, and element_bytes of the layers"
+        return self._answer(check, misses, "about", "bytes", fix)
+
+    def peak(self) -> Answer:
+        """No prompt is faster than the hardware's peak allows."""
+        check, profile = "within the hardware's peak", self._profile
+        active = self._document.data.get("active_parameters")
+        peak = accelerator(profile.hardware)
+        if active is None:
+            return self._not_checked(check, "the model file states no active_parameters")
+        if peak is None:
+            known = ", ".join(ACCELERATORS)
+            return self._not_checked(check, f"the peak of {profile.hardware} is not known; known: {known}")
+        gpus = profile.gpus_per_instance
+        reading = least_reading_s(gpus, peak, active)
+        computing: Callable[[float], float] = lambda length: least_prefill_s(gpus, peak, active, length)  # noqa: E731
+        misses = below(profile.prefill_s, lambda length: max(computing(length), reading))
+        if not misses and profile.stated_occupancy_s is not None:
+            misses = below(profile.stated_occupancy_s, computing)
+        why = f"{gpus} x {profile.hardware}, dense {peak.format}"
+        return self._answer(check, misses, "at least", "s", "check the unit, gpus_per_instance, active_parameters", why)
+
+    def _not_checked(self, check: str, why: str) -> Answer:
+        return CheckRow(self._profile.hardware, check, "not checked", why), []
+
+    def _answer(
+        self,
+        check: str,
+        misses: Sequence[Miss],
+        relation: Literal["at least", "at most", "about"],
+        unit: Literal["s", "bytes"],
+        fix: str,
+        why: str = "",
+    ) -> Answer:
+        hardware = self._profile.hardware
+        findings = [
+            Finding(hardware, check, miss.length_tokens, miss.found, miss.limit, relation, unit, fix) for miss in misses
+        ]
+        if findings:
+            why = "at " + ", ".join(format_tokens(miss.length_tokens) for miss in misses)
+        return CheckRow(hardware, check, "fails" if findings else "holds", why), findings

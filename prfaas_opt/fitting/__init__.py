@@ -1,0 +1,1 @@
+"""Latency curves fitted to noisy points and to published aggregates."""
