@@ -167,7 +167,36 @@ def _fleet(source: Source) -> Fleet:
     if fleet.estimator != "expected-time":
         message = f"found {fleet.estimator}, expected expected-time: a fleet is planned under mean service times"
         raise InputError(Problem("not-supported", fleet.origin.where(("estimator",)), message, "leave it out"))
+    _refuse_terms_of_two_pools(fleet)
     return fleet
+
+
+def _refuse_terms_of_two_pools(fleet: Fleet) -> None:
+    """Refuses what only a plan of two pools takes into account: here it would be ignored."""
+    service = fleet.service
+    stated: list[tuple[tuple[str, ...], bool]] = [
+        (("slo", "ttft"), bool(service.ttft)),
+        (("local_prefill",), service.local_prefill == "on_decode"),
+        (("residency",), service.stay_share > 0),
+    ]
+    for site in fleet.sites:
+        for key, limit in (
+            ("max_context", site.admission.max_context_tokens),
+            ("nic", site.admission.nic_bytes_per_s),
+        ):
+            stated.append((("clusters", site.name, key), limit is not None))
+    problems = [
+        Problem(
+            "not-supported",
+            fleet.origin.where(path),
+            f"{path[-1]} is taken into account in plans of two pools only, not in fleets and sizes",
+            f"leave {path[-1]} out, or use prfaas-opt plan on two pools",
+        )
+        for path, given in stated
+        if given
+    ]
+    if problems:
+        raise InputError(problems)
 
 
 def _refuse_ranges(fleet: Fleet) -> None:
