@@ -280,12 +280,13 @@ def _imported(
     points = latency_points((point for findings in found for point in findings.prefill), warnings)
     if len(points) < 2:
         _raise_one_length(points[0])
-    decode = decode_table((point for findings in found for point in findings.decode), warnings)
+    left_out = [each for findings in found for each in findings.left_out]
+    decode = decode_table([point for findings in found for point in findings.decode], warnings, left_out)
     under_load = sorted({batch for findings in found for batch in findings.under_load})
     if under_load:
         warnings.append(
-            f"the decode {'step' if len(under_load) == 1 else 'steps'} at batch {', '.join(map(str, under_load))} "
-            "were measured while prompts of other requests were prefilled: a step alone takes less"
+            f"decode at batch {', '.join(map(str, under_load))} was measured while prompts of other requests were "
+            "prefilled: a step alone takes less"
         )
     provenance = {"prefill": f"measured, {_source([file for file, f in read if f.prefill])}"}
     if decode is not None:
@@ -318,7 +319,7 @@ def _imported(
         ImportedFormula(fit.base_s, fit.per_request_s, fit.per_context_token_s, fit.mean_share, fit.worst_share)
         if fit
         else None,
-        tuple(ImportLeftOut(each.where, each.figure, each.reason) for f in found for each in f.left_out),
+        tuple(ImportLeftOut(each.where, each.figure, each.reason) for each in left_out),
         provenance,
         kv_from,
         text,

@@ -192,6 +192,22 @@ def test_steps_that_are_no_table_are_fitted() -> None:
     assert profile.decode.at(2000.0).step_s(5) == pytest.approx(6.5e-3)
 
 
+def test_of_steps_too_few_for_a_table_those_at_one_context_are_taken() -> None:
+    loaded = made.vllm_serve(max_concurrency=4, duration=0.75, median_tpot_ms=24.0)
+    answer = imported(write("v.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0), loaded]))
+    assert steps(answer) == pytest.approx({(1, 1006): 0.020, (4, 1006): 0.024})
+    (left,) = [each for each in answer.left_out if each.figure == "decode"]
+    assert left.where == "v.json:1 [1]"
+    assert "those at 1,006 tokens are taken" in left.reason
+
+
+def test_steps_without_a_context_are_left_out_beside_others() -> None:
+    text = "length_tokens,prefill_ms,batch,step_ms,context_tokens\n1K,1e2,,,\n2K,2e2,,,\n,,1,20,\n,,2,21,1K\n"
+    answer = imported(write("mine.csv", text))
+    assert steps(answer) == pytest.approx({(2, 1024): 0.021})
+    assert [each.where for each in answer.left_out] == ["mine.csv:4"]
+
+
 def test_a_csv_of_ones_own() -> None:
     text = "# ours\nlength_tokens,prefill_s,batch,step_ms,context_tokens,concurrency,note\n"
     rows = ["1K,0.1,,,,1,a", "4000,0.4,,,,,b", "8000,2.0,,,,4,c", ",,1,20,1K,,", ",,8,30,1K,,"]
@@ -216,8 +232,21 @@ LOADED: dict[str, tuple[Any, str, str]] = {
         "TTFT at 2.5 req/s without a limit",
         "not known",
     ),
-    "vllm, lengths": (made.vllm_serve(8000, 900.0, input_lens=[4000, 12000] * 5), "differ in length by 100%", "taken"),
-    "sglang, lengths": (made.sglang_serving(8000, 900.0, random_range_ratio=0.5), "differ in length by 67%", "taken"),
+    "vllm, lengths": (
+        made.vllm_serve(8000, 900.0, input_lens=[4000, 12000] * 5),
+        "differ in length, by about 100 %",
+        "taken",
+    ),
+    "vllm, times": (
+        made.vllm_serve(8000, 900.0, total_input_tokens=80_001, std_ttft_ms=400.0),
+        "differ in length, by about 44 %",
+        "taken",
+    ),
+    "sglang, lengths": (
+        made.sglang_serving(8000, 900.0, random_range_ratio=0.5),
+        "differ in length, by about 67 %",
+        "taken",
+    ),
     "sglang, dataset": (made.sglang_serving(8000, 900.0, dataset_name="sharegpt"), "differ in length", "taken"),
     "sglang, rate": (
         made.sglang_serving(8000, 900.0, max_concurrency=None, request_rate=3.0),
@@ -268,7 +297,7 @@ def test_latencies_under_load_are_left_out(case: str) -> None:
         assert not batches
     else:
         assert answer.files[1].decode_points == 1
-        assert any("steps at batch 4" in note or "step at batch 4" in note for note in answer.warnings)
+        assert any("decode at batch 4 was measured while" in note for note in answer.warnings)
 
 
 def test_a_csv_of_aiperf_tells_its_concurrency() -> None:
@@ -321,6 +350,17 @@ def test_kvcache_of_a_model_that_has_it() -> None:
     mine, theirs = (load_model(name).profiles[0] for name in ("house-70b", "internal-1t"))
     assert mine.kv_bytes(8192.0) == theirs.kv_bytes(8192.0)
     assert str(mine.provenance["kv_cache"]) == "paper, table 5; taken from the model internal-1t"
+
+
+def test_kvcache_of_a_profile_of_other_hardware_is_taken_with_a_note() -> None:
+    kv_cache = {"lengths_tokens": [1000, 2000], "mib": [100, 200]}
+    prefill = {"lengths_tokens": [1000, 2000], "latency_s": [1, 2]}
+    sources = {"prefill": "measured, x", "kv_cache": "assumed, y"}
+    other = {"hardware": "H20", "gpus_per_instance": 8, "prefill": prefill, "kv_cache": kv_cache, "provenance": sources}
+    write("other.yaml", yaml.safe_dump({"name": "other", "profiles": [other]}))
+    answer = imported(write("v.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0)]), kv_from="other.yaml")
+    assert load_model("house-70b").profiles[0].kv_bytes(2000.0) == 200 * 2**20
+    assert any("that of other.yaml on H20: it has none on H200" in note for note in answer.warnings)
 
 
 def test_kvcache_in_another_data_type() -> None:

@@ -19,6 +19,7 @@ from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.import_api import import_measured
 from tests import benchmarks as made
 
+SAMPLES = Path(__file__).resolve().parents[2] / "shared" / "formats"
 GOOD = json.dumps([made.vllm_serve(), made.vllm_serve(4000, 400.0)])
 
 
@@ -90,6 +91,7 @@ RECORDS: dict[str, tuple[str, Any, str, str, str]] = {
     "binary": ("f.json", b"\x00\xff\xfe", "unreadable-file", "f.json:1", "0xff"),
     "empty": ("f.json", " \n", "empty-file", "f.json", "is empty"),
     "no runs": ("f.json", "[]", "empty-run", "f.json", "holds no run"),
+    "no mapping": ("f.json", [made.vllm_serve(), 5], "wrong-type", "f.json:1 [1]", "found 5"),
     "only a heading": ("f.csv", "length_tokens,prefill_s\n", "empty-run", "f.csv", "holds no run"),
     "other format": ("f.json", {"a": 1}, "unknown-format", "f.json", "it has the fields a"),
     "seconds without a unit": (
@@ -440,12 +442,9 @@ def test_errors_of_the_command_meet_their_schema() -> None:
     assert (document["command"], document["errors"][0]["code"]) == ("models import", "failed-requests")
 
 
-@pytest.mark.parametrize("form", made.MINIMAL)
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
-@hypothesis.given(data=st.data())
-def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.DataObject) -> None:
-    name, content = made.MINIMAL[form]
-    raw = bytearray(content if isinstance(content, bytes) else content.encode())
+def mutated(content: bytes, data: st.DataObject) -> bytes:
+    """With one to three places overwritten, or cut off behind."""
+    raw = bytearray(content)
     for _ in range(data.draw(st.integers(1, 3))):
         if not raw:
             break
@@ -456,7 +455,10 @@ def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.Data
             )
         if data.draw(st.booleans()):
             del raw[data.draw(st.integers(0, len(raw))) :]
-    Path(name).write_bytes(bytes(raw))
+    return bytes(raw)
+
+
+def check_profile_or_problems(name: str) -> None:
     problems: list[Problem] = []
     latencies: list[float] = []
     try:
@@ -467,3 +469,24 @@ def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.Data
     assert bool(problems) != bool(latencies)
     assert all(problem.where and problem.message for problem in problems)
     assert all(1e-7 <= latency <= 1e4 for latency in latencies)
+
+
+@pytest.mark.parametrize("form", made.MINIMAL)
+@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(data=st.data())
+def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.DataObject) -> None:
+    name, content = made.MINIMAL[form]
+    Path(name).write_bytes(mutated(content if isinstance(content, bytes) else content.encode(), data))
+    check_profile_or_problems(name)
+
+
+@pytest.mark.parametrize("pattern", ["vllm/*y1-*.json", "sglang/*", "aiperf/*aiperf*", "genai-perf/*", "dynamo/*.npz"])
+@hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.given(data=st.data())
+def test_mutated_samples_give_a_profile_or_an_input_error(pattern: str, data: st.DataObject) -> None:
+    samples = sorted(SAMPLES.glob(pattern))
+    if not samples:
+        pytest.skip("the samples of benchmarks are not beside this checkout")
+    sample = data.draw(st.sampled_from(samples))
+    Path(sample.name).write_bytes(mutated(sample.read_bytes(), data))
+    check_profile_or_problems(sample.name)

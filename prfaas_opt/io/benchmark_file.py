@@ -181,10 +181,13 @@ def _of_documents(
     records = []
     for context in contexts:
         data = context.document.data
-        items = enumerate(data) if isinstance(data, list) else [((), data)]
+        items: list[tuple[Any, Any]] = list(enumerate(data)) if isinstance(data, list) else [((), data)]
         for key, item in items:
+            place: FieldPath = () if isinstance(key, tuple) else (key,)
             if isinstance(item, dict):
-                records.append(Fields(context, () if key == () else (key,), item))  # type: ignore[arg-type]
+                records.append(Fields(context, place, item))
+            elif item is not None or place:
+                context.add(place, "wrong-type", f"found {shown(item)}, expected the mapping of a run", _FIX)
     return BenchmarkFile(path, name, kind, contexts, tuple(records))
 
 

@@ -109,7 +109,7 @@ class Run:
         concurrency_known: whether the file tells how requests were sent.
         rate: words for the rate at which requests were sent; empty where nothing but concurrency held them back.
         in_flight: requests in flight on average: throughput times latency.
-        spread_share: spread of prompt lengths as a share of their mean; None where the file does not tell.
+        spread_share: about the spread of prompt lengths, as a share of their mean; None where nothing tells it.
         accepted_tokens: tokens of a step, where drafts were verified.
     """
 
@@ -127,6 +127,11 @@ class Run:
     in_flight: float | None = None
     spread_share: float | None = None
     accepted_tokens: float | None = None
+
+
+def is_whole(tokens: float) -> bool:
+    """Whether a mean length is a whole number, as it is where all prompts are of one length."""
+    return abs(tokens - round(tokens)) < 1e-6
 
 
 def take_run(run: Run, findings: Findings) -> None:
@@ -183,10 +188,12 @@ def _take_prefill(run: Run, findings: Findings) -> None:
         return findings.leave(where, "prefill", reason)
     spread = run.spread_share or 0.0
     if spread > WIDEST_SHARE:
-        return findings.leave(where, "prefill", f"prompts differ in length by {spread:.0%} of their mean")
+        return findings.leave(
+            where, "prefill", f"prompts differ in length, by about {spread * 100:.0f} % of their mean"
+        )
     if not plausible_prefill(run.fields, "", run.input_tokens, run.ttft_s):
         return None
-    if spread > EQUAL_SHARE or (run.spread_share is None and abs(run.input_tokens - round(run.input_tokens)) > 1e-6):
+    if spread > EQUAL_SHARE or (run.spread_share is None and not is_whole(run.input_tokens)):
         findings.warnings.append(f"{where}: prompts differ in length; the median TTFT is taken at their mean length")
     if not run.concurrency_known:
         findings.warnings.append(

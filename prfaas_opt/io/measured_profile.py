@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from prfaas_opt.io.benchmark_runs import DecodePoint, PrefillPoint
+from prfaas_opt.io.benchmark_runs import DecodePoint, LeftOut, PrefillPoint
 from prfaas_opt.io.wording import counted
 from prfaas_opt.units import format_tokens
 
@@ -75,11 +75,11 @@ def prefill_mapping(points: Sequence[LatencyPoint]) -> dict[str, Any]:
     return {"lengths_tokens": [p.length_tokens for p in points], "latency_s": [p.latency_s for p in points]}
 
 
-def decode_table(points: Iterable[DecodePoint], warnings: list[str]) -> DecodeTable | None:
-    """``decode`` of a model file: by batch, by batch and context, or where neither fits the points, a formula."""
+def decode_table(points: Sequence[DecodePoint], warnings: list[str], left_out: list[LeftOut]) -> DecodeTable | None:
+    """``decode`` of a model file: by batch, by batch and context, or where neither holds the points, a formula."""
 
     def key(point: DecodePoint) -> tuple[int, int]:
-        return (point.batch, -1 if point.context_tokens is None else max(round(point.context_tokens), 1))
+        return (point.batch, -1 if point.context_tokens is None else _whole(point.context_tokens))
 
     steps = []
     for (batch, context), group in _groups(points, key):
@@ -90,7 +90,8 @@ def decode_table(points: Iterable[DecodePoint], warnings: list[str]) -> DecodeTa
         return None
     contexts = {step.context_tokens for step in steps}
     if None in contexts and len(contexts) > 1:
-        warnings.append("decode steps whose context is not known are left out: others have one")
+        reason = "its context is not known, while that of others is"
+        left_out += [LeftOut(p.where, "decode", reason) for p in points if p.context_tokens is None]
         steps = [step for step in steps if step.context_tokens is not None]
         contexts.discard(None)
     batches = sorted({step.batch for step in steps})
@@ -101,10 +102,12 @@ def decode_table(points: Iterable[DecodePoint], warnings: list[str]) -> DecodeTa
     if len(steps) >= _LEAST_FITTED and len(batches) > 1:
         return _fitted(steps, warnings)
     most = max(contexts, key=lambda c: (sum(step.context_tokens == c for step in steps), c or 0))
-    warnings.append(
-        f"decode was measured at too few batches and contexts for a table of both: only the steps at a context of "
-        f"{format_tokens(most or 0)} tokens are taken"
-    )
+    reason = f"too few batches and contexts for a table of both: those at {format_tokens(most or 0)} tokens are taken"
+    left_out += [
+        LeftOut(p.where, "decode", reason)
+        for p in points
+        if p.context_tokens is not None and _whole(p.context_tokens) != most
+    ]
     return _by_batch([step for step in steps if step.context_tokens == most], warnings)
 
 
@@ -166,9 +169,24 @@ def _fitted(steps: list[StepPoint], warnings: list[str]) -> DecodeTable:
     return DecodeTable(mapping, tuple(steps), "fitted", fit)
 
 
+class _Block(dict[str, Any]):
+    """A mapping that is written a key a line."""
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writes lists of numbers and small mappings on a line, but what holds texts a key a line."""
+
+
+_Dumper.add_representer(
+    _Block, lambda dumper, block: dumper.represent_mapping("tag:yaml.org,2002:map", block.items(), flow_style=False)
+)
+
+
 def yaml_text(mapping: dict[str, Any]) -> str:
-    """A mapping as the text of a file, lists of numbers on a line."""
-    return yaml.safe_dump(mapping, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
+    """A model file as text, lists of numbers on a line."""
+    profiles = [profile | {"provenance": _Block(profile["provenance"])} for profile in mapping["profiles"]]
+    mapping = mapping | {"profiles": profiles}
+    return yaml.dump(mapping, None, _Dumper, sort_keys=False, default_flow_style=None, width=100, allow_unicode=True)
 
 
 def _groups(points: Iterable[Any], key: Any) -> Iterable[tuple[Any, list[Any]]]:
@@ -180,6 +198,10 @@ def _note_scatter(times: Sequence[float], what: str, warnings: list[str]) -> Non
         warnings.append(
             f"{what}: {len(times)} measurements from {min(times):.4g} to {max(times):.4g} s; their median is taken"
         )
+
+
+def _whole(tokens: float) -> int:
+    return max(round(tokens), 1)
 
 
 def _rounded(value: float) -> float:

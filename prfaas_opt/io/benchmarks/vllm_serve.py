@@ -5,12 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prfaas_opt.io.benchmark_file import NOT_NEGATIVE_COUNT, BenchmarkFile, Fields
-from prfaas_opt.io.benchmark_runs import MILLISECONDS, MILLISECONDS_OR_ZERO, Findings, Run, take_run
+from prfaas_opt.io.benchmark_runs import MILLISECONDS, MILLISECONDS_OR_ZERO, Findings, Run, is_whole, take_run
 from prfaas_opt.io.benchmarks import BenchmarkFormat
 from prfaas_opt.io.scalars import COUNT, POSITIVE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+
+_NOISE_SHARE = 0.3
+"""Standard deviation of TTFT over its mean that prompts of one length rarely reach."""
 
 
 def _matches(file: BenchmarkFile) -> bool:
@@ -55,7 +59,7 @@ def _run(record: Fields) -> Run | None:
         int(limit) if limit else None,
         rate=rate,
         in_flight=latency * requests / duration if latency else None,
-        spread_share=_spread(lengths) if lengths else None,
+        spread_share=_spread(lengths) if lengths else _spread_of_times(record, prompt / requests),
         accepted_tokens=record.optional("spec_decode_acceptance_length"),
     )
 
@@ -99,6 +103,17 @@ def _optional(record: Fields, names: Sequence[str]) -> float | None:
 def _spread(lengths: Sequence[float]) -> float:
     mean = sum(lengths) / len(lengths)
     return (max(lengths) - min(lengths)) / mean
+
+
+def _spread_of_times(record: Fields, mean_tokens: float) -> float | None:
+    """Of prompts that are known to differ in length by their mean alone, how much: about as much as TTFT does."""
+    deviation, mean = (
+        record.optional("std_ttft_ms", MILLISECONDS_OR_ZERO),
+        record.optional("mean_ttft_ms", MILLISECONDS),
+    )
+    if is_whole(mean_tokens) or not deviation or not mean or deviation / mean < _NOISE_SHARE:
+        return None
+    return deviation / mean
 
 
 FORMAT = BenchmarkFormat("vLLM bench serve", _matches, _read)
