@@ -19,7 +19,6 @@ from prfaas_opt.io.files import write_text
 from prfaas_opt.io.loading import find, load_model, model_of
 from prfaas_opt.io.measured_profile import (
     DecodeTable,
-    LatencyPoint,
     decode_table,
     latency_points,
     prefill_mapping,
@@ -216,6 +215,8 @@ def _wrong_together(read: Sequence[Findings], gpus: int) -> list[Problem]:
             models.setdefault(model, where)
     (first, first_where), *others = list(models.items()) or [("", "")]
     for model, where in others:
+        if _model_key(model) == _model_key(first):
+            continue
         message = f"is of the model {printable(model)}, expected {printable(first)} as in {first_where}"
         problems.append(
             Problem("mixed-models", where, message, "import each model on its own, with an --as of its own")
@@ -226,15 +227,32 @@ def _wrong_together(read: Sequence[Findings], gpus: int) -> list[Problem]:
                 message = f"gives {found:.3g} GPUs an instance by its throughput of a GPU, expected {gpus}"
                 fix = "say --gpus-per-instance as it was measured; if it was, check the units: times are in ms"
                 problems.append(Problem("inconsistent", where, message, fix))
-    if read and not any(findings.prefill for findings in read):
-        left_out = [each for findings in read for each in findings.left_out if each.figure == "prefill"]
-        fix = "measure prompts of equal length one at a time, for example at concurrency 1"
-        problems += [
-            Problem("no-prefill", each.where, f"gives no prefill latency: {each.reason}", fix) for each in left_out
-        ]
-        message = "no prefill latency is left, expected those of two lengths or more"
-        problems.append(Problem("no-prefill", "FILES", message, fix))
-    return problems
+    return problems + (_too_few_lengths(read) if read else [])
+
+
+def _model_key(name: str) -> str:
+    """A name without its folder or owner: tools name one model in several ways."""
+    return name.rstrip("/").rpartition("/")[2].casefold()
+
+
+def _too_few_lengths(read: Sequence[Findings]) -> list[Problem]:
+    """That prefill latency is known at less than two lengths, and what else might have told it."""
+    lengths = sorted({point.length_tokens for findings in read for point in findings.prefill})
+    if len(lengths) >= 2:
+        return []
+    fix = "measure prompts of equal length one at a time, for example at concurrency 1"
+    problems = [
+        Problem("no-prefill", each.where, f"gives no prefill latency: {each.reason}", fix)
+        for findings in read
+        for each in findings.left_out
+        if each.figure == "prefill"
+    ]
+    if lengths:
+        message = f"prefill latency is known at {lengths[0]:,} tokens only, expected two lengths or more"
+        fix = "measure another length, and name its file as well"
+        return [*problems, Problem("too-short", "FILES", message, fix)]
+    message = "no prefill latency is left, expected those of two lengths or more"
+    return [*problems, Problem("no-prefill", "FILES", message, fix)]
 
 
 def _kv_cache(kv_from: str | None, kv_dtype: str | None, hardware: str, warnings: list[str]) -> dict[str, Any]:
@@ -278,8 +296,6 @@ def _imported(
     found = [findings for _, findings in read]
     warnings = [note for findings in found for note in findings.warnings] + warnings
     points = latency_points((point for findings in found for point in findings.prefill), warnings)
-    if len(points) < 2:
-        _raise_one_length(points[0])
     left_out = [each for findings in found for each in findings.left_out]
     decode = decode_table([point for findings in found for point in findings.decode], warnings, left_out)
     under_load = sorted({batch for findings in found for batch in findings.under_load})
@@ -329,11 +345,6 @@ def _imported(
 
 def _form(decode: DecodeTable | None) -> Any:
     return decode.form if decode else None
-
-
-def _raise_one_length(point: LatencyPoint) -> None:
-    message = f"prefill latency is known at {point.length_tokens:,} tokens only, expected two lengths or more"
-    raise InputError(Problem("too-short", "FILES", message, "measure another length, and name its file as well"))
 
 
 def _models(read: Sequence[Read]) -> str:

@@ -396,6 +396,22 @@ def test_the_command_shows_what_it_took_and_left_out() -> None:
     assert max(map(len, (out + result.stderr).splitlines())) <= 80
 
 
+def test_names_that_look_like_markup_are_shown_as_they_are() -> None:
+    write("[red]a.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0)])
+    result = run("[red]a.json", "--as", "m", "--hardware", "H[b]200", "--kv-from", "config.json")
+    assert result.exit_code == 0
+    assert result.stdout.count("[red]a.json") == 3  # in the table and the provenance of both figures
+    assert "m on H[b]200, 8 GPUs" in result.stdout
+
+
+def test_tools_may_name_one_model_in_several_ways() -> None:
+    files = [write(f"{i}.json", made.vllm_serve(1000 * i, 100.0 * i, model_id=name)) for i, name in MODEL_NAMES.items()]
+    assert points(imported(*files)) == pytest.approx({1000: 0.1, 2000: 0.2, 3000: 0.3})
+
+
+MODEL_NAMES = {1: "org/House-70B", 2: "house-70b", 3: "/models/house-70b/"}
+
+
 def test_json_of_the_command_meets_its_schema() -> None:
     write("p.npz", made.npz(made.dynamo_prefill()))
     write("d.npz", made.npz(made.dynamo_decode()))

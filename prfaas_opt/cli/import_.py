@@ -67,13 +67,15 @@ def import_(
 
 
 def _print(answer: Import) -> None:
+    from rich.markup import escape
+
     out = console()
     gpus = f"{answer.gpus_per_instance} GPU{'s' if answer.gpus_per_instance > 1 else ''} an instance"
-    out.print(f"{answer.name} on {answer.hardware}, {gpus}", style="bold")
+    out.print(f"{answer.name} on {escape(answer.hardware)}, {gpus}", style="bold")
     read = new_table("File", "Read as", "Prefill points", "Decode points", left=2)
     for file in answer.files:
         tool = f"{file.format} {file.version}".strip()
-        read.add_row(Path(file.file).name, tool, str(file.prefill_points), str(file.decode_points))
+        read.add_row(escape(Path(file.file).name), escape(tool), str(file.prefill_points), str(file.decode_points))
     out.print(read)
     prefill = new_table("Prompt", "Prefill (s)", "Measurements", left=0)
     for row in answer.prefill:
@@ -93,10 +95,10 @@ def _print(answer: Import) -> None:
     if answer.left_out:
         left_out = new_table("Left out", "Figure", "Why", left=3)
         for each in answer.left_out:
-            left_out.add_row(Path(each.where).name, each.figure, each.reason)
+            left_out.add_row(escape(Path(each.where).name), each.figure, escape(each.reason))
         out.print(left_out)
     for figure, source in answer.provenance.items():
-        out.print(f"{figure}: {source}")
+        out.print(escape(f"{figure}: {source}"))
     if answer.kv_cache_from:
-        out.print(f"kv_cache: from {answer.kv_cache_from}")
-    out.print(f"Written: {answer.file}", soft_wrap=True)
+        out.print(escape(f"kv_cache: from {answer.kv_cache_from}"))
+    out.print(escape(f"Written: {answer.file}"), soft_wrap=True)
