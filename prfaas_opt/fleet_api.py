@@ -14,6 +14,7 @@ from prfaas_opt.errors import InfeasibleError, InputError, Problem
 from prfaas_opt.fleet import Fleet, fleet_of
 from prfaas_opt.fleet_results import FAILURE_KINDS, FailureKind, FleetPlan, SizePoint, Sizing
 from prfaas_opt.io.scenario_file import load_any, load_fleet
+from prfaas_opt.planning.cost import missing_price
 from prfaas_opt.planning.fleets.changes import with_demand_times
 from prfaas_opt.planning.options import SolverOptions
 from prfaas_opt.scenario import Scenario
@@ -217,12 +218,7 @@ def _refuse_ranges(fleet: Fleet) -> None:
 
 def _refuse_no_prices(fleet: Fleet) -> None:
     missing = [
-        Problem(
-            "missing-price",
-            fleet.origin.where(("clusters", site.name)),
-            f"{holding.hardware} in {site.name} has no price_per_gpu_hour; without it these GPUs would cost nothing",
-            "add price_per_gpu_hour: 0 where they are paid for already",
-        )
+        missing_price(fleet.origin, site.name, holding.hardware)
         for site in fleet.sites
         for holding in site.holdings
         if holding.usd_per_gpu_hour is None
@@ -272,13 +268,19 @@ def _most(
 
 def _least_cost(fleet: Fleet, options: SolverOptions, on_progress: Callable[[Progress], None]) -> Sizing:
     from prfaas_opt.planning.fleets.conflicts import explain
-    from prfaas_opt.planning.fleets.describe import describe
     from prfaas_opt.planning.fleets.network import network_of
     from prfaas_opt.planning.fleets.solve import least_cost
 
     solved = least_cost(network_of(fleet), options, _gap(options), on_progress)
     if solved is None:
         raise InfeasibleError(explain(fleet, options))
+    return _sized(fleet, solved, options)
+
+
+def _sized(fleet: Fleet, solved: Solved, options: SolverOptions) -> Sizing:
+    """The answer that the cheapest fleet found amounts to."""
+    from prfaas_opt.planning.fleets.describe import describe
+
     described = describe(fleet, solved, _gap(options))
     usd = solved.usd_per_hour
     return Sizing(
@@ -302,7 +304,6 @@ def _least_cost_surviving(
     fleet: Fleet, kinds: tuple[FailureKind, ...], options: SolverOptions, on_progress: Callable[[Progress], None]
 ) -> Sizing:
     from prfaas_opt.planning.fleets.conflicts import explain
-    from prfaas_opt.planning.fleets.describe import describe
     from prfaas_opt.planning.fleets.survival import NoneSurvivesError
     from prfaas_opt.planning.fleets.unsurvivable import why_none_survives
 
@@ -312,23 +313,8 @@ def _least_cost_surviving(
         if none.failures:
             raise InfeasibleError(why_none_survives(fleet, none.failures, options)) from None
         raise InfeasibleError(explain(fleet, options)) from None
-    solved = surviving.solved
-    described = describe(fleet, solved, _gap(options))
-    usd = solved.usd_per_hour
-    return Sizing(
-        goal="least-cost",
-        status=described.status,
-        stopped=solved.found.stopped,
-        demand_rps=fleet.demand_rps,
-        budget_usd_per_hour=None,
-        usd_per_hour=usd,
-        bound_usd_per_hour=min(solved.bound, usd),
-        bound_rps=None,
-        gap_share=solved.gap_share,
-        mip_gap_share=_gap(options),
-        usd_per_million_requests=_per_million(usd, fleet.demand_rps),
-        plan=described,
-        curve=None,
+    return msgspec.structs.replace(
+        _sized(fleet, surviving.solved, options),
         survives=kinds,
         failures=surviving.rows,
         unprotected_usd_per_hour=surviving.unprotected_usd_per_hour,

@@ -66,7 +66,7 @@ def cheapest(oracle: TermsOracle, prices: Prices, remote: bool = True) -> tuple[
 
 
 def wrong_claims(scenario: dict[str, Any]) -> Iterator[str]:
-    """Never less than is possible, by the bound neither; where bytes cost nothing, the least there is."""
+    """The least there is, and a bound that is never above it."""
     oracle, prices = terms_oracle_of(scenario), prices_of(scenario)
     least, _ = cheapest(oracle, prices)
     loaded = load_scenario(scenario)
@@ -75,7 +75,7 @@ def wrong_claims(scenario: dict[str, Any]) -> Iterator[str]:
         if least < math.inf:
             yield f"nothing found, but {least!r} USD a request are possible"
         return
-    if found.usd_per_request < least * (1 - 1e-9) or (prices.byte == 0 and differ(found.usd_per_request, least)):
+    if differ(found.usd_per_request, least) and max(found.usd_per_request, least) > 0:
         yield f"{found.usd_per_request!r} USD a request, the least is {least!r}"
     bound = cost.least_usd_per_request(loaded)
     if bound is not None and bound > least * (1 + 1e-12):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from prfaas_opt.planning.problem import TwoPoolProblem
-    from prfaas_opt.scenario import Scenario
+    from prfaas_opt.scenario import Origin, Scenario
 
 _MOST_PER_CLUSTER = 48
 """Counts that are looked at in each cluster; of more, so many, evenly apart."""
@@ -81,17 +81,19 @@ def require_prices(scenario: Scenario) -> None:
         InputError: all that have none.
     """
     missing = [
-        Problem(
-            "missing-price",
-            scenario.origin.where(("clusters", cluster.name)),
-            f"{cluster.hardware} in {cluster.name} has no price_per_gpu_hour; without it these GPUs would cost nothing",
-            "add price_per_gpu_hour: 0 where they are paid for already",
-        )
+        missing_price(scenario.origin, cluster.name, cluster.hardware)
         for cluster in (scenario.remote, scenario.pd)
         if cluster is not None and cluster.price_per_gpu_hour is None
     ]
     if missing:
         raise InputError(missing)
+
+
+def missing_price(origin: Origin, cluster: str, hardware: str) -> Problem:
+    """That a kind of hardware in a cluster has no price."""
+    message = f"{hardware} in {cluster} has no price_per_gpu_hour; without it these GPUs would cost nothing"
+    fix = "add price_per_gpu_hour: 0 where they are paid for already"
+    return Problem("missing-price", origin.where(("clusters", cluster)), message, fix)
 
 
 def cheapest(scenario: Scenario, remote: bool = True) -> Deployed | None:
