@@ -71,7 +71,7 @@ class TargetRow(Struct, frozen=True):
 
 
 class Interval(Struct, frozen=True):
-    """How far the rounding of the input's last digits may move a result."""
+    """How far the rounding of the input's last digits, and the noise of points, may move a result."""
 
     what: str
     unit: str
@@ -79,6 +79,9 @@ class Interval(Struct, frozen=True):
     least: float
     most: float
     off_by_share: Annotated[float | None, Meta(description="the larger distance over the fitted; null at zero")]
+    noise_share: Annotated[
+        float | None, Meta(description="standard deviation by the noise of points, over the fitted; else null")
+    ] = None
 
 
 class ModelFit(Struct, frozen=True):
@@ -136,18 +139,16 @@ def fit_curve(points: str | os.PathLike[str], robust: bool = False) -> ModelFit:
     warnings += _at_zero(fit.curve)
     values = [float(function @ np.array(fit.curve)) for function in functions.values()]
     intervals = (
-        _interval(what, value, value - move, value + move)
-        for what, value, move in zip(functions, values, fit.rounding, strict=True)
+        _interval(what, value, value - move, value + move, noise)
+        for what, value, move, noise in zip(functions, values, fit.rounding, fit.noise, strict=True)
     )
-    plain_name = "".join(ch if ch.isalnum() or ch in "._-" else "_" for ch in Path(points).name)
-    count = f"{len(rows)} points of {plain_name}"
     return ModelFit(
         str(points),
         "points",
         "huber" if robust else "least-squares",
         Coefficients(*fit.curve),
         ends,
-        *_prefill(fit.curve, ends, f"fitted, to {count}"),
+        *_prefill(fit.curve, ends, f"{len(rows)} points", points),
         rows,
         fit.scale_share,
         f"|z| above {LOOKS_WRONG_Z}: z is the distance from a fit by least absolute residuals, in robust standard "
@@ -173,6 +174,7 @@ def fit_targets(targets: str | os.PathLike[str]) -> ModelFit:
     read = read_targets(Path(targets))
     functions = _functions(read.range_tokens)
     asked = [*functions.values(), *read.rows]
+    used = sum(not target.held_out for target in read.targets)
     found = calibrate(read.targets, read.rows, asked)
     values = [float(function @ np.array(found.curve)) for function in functions.values()]
     intervals = tuple(
@@ -184,7 +186,7 @@ def fit_targets(targets: str | os.PathLike[str]) -> ModelFit:
         "least-squares",
         Coefficients(*found.curve),
         read.range_tokens,
-        *_prefill(found.curve, read.range_tokens, f"fitted, to {sum(not t.held_out for t in read.targets)} figures"),
+        *_prefill(found.curve, read.range_tokens, f"{used} figures", targets),
         (),
         None,
         "",
@@ -205,19 +207,23 @@ def _functions(ends: tuple[int, int]) -> dict[str, NDArray[np.float64]]:
     }
 
 
-def _interval(what: str, fitted: float, least: float, most: float) -> Interval:
+def _interval(what: str, fitted: float, least: float, most: float, noise: float | None = None) -> Interval:
     least, most = max(0.0, min(least, fitted)), max(most, fitted)
     off_by = max(fitted - least, most - fitted) / fitted if fitted > 0 else None
-    return Interval(what, _COEFFICIENTS.get(what, "s"), fitted, least, most, off_by)
+    noise_share = noise / fitted if noise is not None and fitted > 0 else None
+    return Interval(what, _COEFFICIENTS.get(what, "s"), fitted, least, most, off_by, noise_share)
 
 
-def _prefill(curve: Quadratic, ends: tuple[int, int], provenance: str) -> tuple[dict[str, Any], str]:
+def _prefill(
+    curve: Quadratic, ends: tuple[int, int], what: str, file: str | os.PathLike[str]
+) -> tuple[dict[str, Any], str]:
     """``prefill`` of a profile, as data and as text; six digits are more than any measurement has."""
+    plain_name = "".join(ch if ch.isalnum() or ch in "._-" else "_" for ch in Path(file).name)
     numbers = {name: f"{value:.6g}" for name, value in curve._asdict().items()}
     mapping = {"quadratic": {name: float(text) for name, text in numbers.items()}, "range_tokens": list(ends)}
     lines = [f"    {name}: {text}" for name, text in numbers.items()]
     lines = ["prefill:", "  quadratic:", *lines, f"  range_tokens: [{ends[0]}, {ends[1]}]"]
-    text = "\n".join([*lines, "provenance:", f"  prefill: {provenance}", ""])
+    text = "\n".join([*lines, "provenance:", f"  prefill: fitted, to {what} of {plain_name}", ""])
     return mapping, text
 
 

@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from prfaas_opt.fit_api import ModelFit, fit_curve, fit_targets
 from prfaas_opt.fitting.convex import least_absolute, least_huber
+from prfaas_opt.fitting.points import fit_points
 from prfaas_opt.fitting.quadratic import Quadratic, powers, relative_least_squares, tell_apart
 from prfaas_opt.fitting.targets import Target, target_row
 from prfaas_opt.io.loading import load_model, load_workload, model_of
@@ -101,7 +102,9 @@ def test_an_outlier_is_named_and_no_other(at: int, factor: float, tmp_path: Path
     path = points_file(tmp_path, LENGTHS * 2, latencies)
     plain, robust = fit_curve(path), fit_curve(path, robust=True)
     for found in (plain, robust):
-        assert [row.line for row in found.points if row.looks_wrong] == [at + 2]
+        (wrong,) = [row for row in found.points if row.looks_wrong]
+        assert wrong.line == at + 2
+        assert (wrong.robust_z > 0) == (wrong.residual_share > 0) == (factor > 1)
     assert any("--robust" in warning for warning in plain.warnings)
     assert not any("--robust" in warning for warning in robust.warnings)
 
@@ -112,12 +115,16 @@ def test_an_outlier_is_named_and_no_other(at: int, factor: float, tmp_path: Path
 
 
 def test_points_that_scatter_as_usual_do_not_look_wrong(tmp_path: Path) -> None:
-    flagged = 0
-    for seed in range(10):
-        noise = np.random.default_rng(seed).normal(1.0, 0.01, 24)
-        path = points_file(tmp_path, LENGTHS * 3, [TRUTH(x) * n for x, n in zip(LENGTHS * 3, noise, strict=True)])
-        flagged += sum(row.looks_wrong for row in fit_curve(path).points)
-    assert flagged <= 3
+    """Nor do those of few points, whose noise the fit follows."""
+    for times in (1, 3):
+        flagged = 0
+        for seed in range(20):
+            noise = np.random.default_rng(seed).normal(1.0, 0.01, 8 * times)
+            latencies = [TRUTH(x) * n for x, n in zip(LENGTHS * times, noise, strict=True)]
+            flagged += any(
+                row.looks_wrong for row in fit_curve(points_file(tmp_path, LENGTHS * times, latencies)).points
+            )
+        assert flagged <= 2
 
 
 @settings(max_examples=100, deadline=None)
@@ -189,6 +196,17 @@ def test_rounding_of_points_moves_as_far_as_the_worst_rounding_does(tmp_path: Pa
         worst = np.maximum(worst, np.abs(np.array(other) - np.array(coefficients(found))))
     for interval, most in zip(found.intervals[:3], worst, strict=True):
         assert interval.most - interval.fitted == pytest.approx(most, rel=0.1)
+
+
+def test_the_stated_noise_is_the_scatter_of_repeated_fits() -> None:
+    rng, lengths, asked = np.random.default_rng(5), LENGTHS * 4, [*np.eye(3), powers([131072])[0]]
+    truth = np.array([TRUTH(x) for x in lengths])
+    fits = [
+        fit_points(lengths, (truth * rng.normal(1.0, 0.02, 32)).tolist(), [1e-9] * 32, False, asked) for _ in range(150)
+    ]
+    scatter = np.std([np.array(asked) @ np.array(fit.curve) for fit in fits], axis=0)
+    stated = np.median([fit.noise for fit in fits], axis=0)
+    assert stated == pytest.approx(scatter, rel=0.3)
 
 
 # Published aggregates
@@ -370,7 +388,7 @@ def test_the_text_for_a_model_file_loads_as_the_curve(tmp_path: Path) -> None:
     assert (curve.measured_low_tokens, curve.measured_high_tokens) == (128, 131072)
     for length in (128, 19400, 131072):
         assert curve(length) == pytest.approx(Quadratic(*coefficients(found))(length), rel=1e-5)
-    assert str(model.profiles[0].provenance["prefill"]) == "fitted, to 3 figures"
+    assert str(model.profiles[0].provenance["prefill"]) == "fitted, to 3 figures of targets.yaml"
 
 
 def test_cvxpy_is_imported_only_where_a_curve_is_fitted() -> None:

@@ -183,6 +183,19 @@ def test_of_very_many_problems_the_first_ten_are_told() -> None:
     assert len(caught.value.problems) == 11
 
 
+def test_a_cell_of_a_megabyte_is_no_number() -> None:
+    Path("other.csv").write_text("length,latency_s\n1," + "5" * 2**20 + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match=r"other.csv:2"):
+        fit_curve("other.csv")
+
+
+@pytest.mark.parametrize("value", ["sNaN", "9" * 5000, "1e400", "0x10", "1,000", "", "-0"])
+def test_texts_that_are_no_figure(value: str) -> None:
+    Path("other.yaml").write_text(TARGETS.replace("2.11", f'"{value}"'), encoding="utf-8")
+    with pytest.raises(InputError, match="rps"):
+        fit_targets("other.yaml")
+
+
 @pytest.mark.parametrize("raw", [b"\x89PNG\r\n\x1a\n\x00\x00", b"length,latency_s\n1,\xff\n"])
 def test_files_that_are_no_text(raw: bytes) -> None:
     Path("other.csv").write_bytes(raw)

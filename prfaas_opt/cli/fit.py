@@ -122,10 +122,14 @@ def _target_cells(row: TargetRow) -> tuple[str, ...]:
 def _print_intervals(out: Console, answer: ModelFit) -> None:
     if not answer.intervals:
         return
-    table = new_table("By the rounding of the last digits", "Fitted", "Least", "Most", "Off by", left=1)
+    noisy = answer.source == "points"
+    more = ["Noise"] if noisy else []
+    table = new_table("By the rounding of last digits", "Fitted", "Least", "Most", "Off by", *more, left=1)
     for row in answer.intervals:
-        off_by = "" if row.off_by_share is None else f"{row.off_by_share:.1%}".replace("%", " %")
-        table.add_row(
-            f"{row.what} ({row.unit})", *(f"{value:.4g}" for value in (row.fitted, row.least, row.most)), off_by
-        )
+        cells = [f"{value:.4g}" for value in (row.fitted, row.least, row.most)]
+        shares = [row.off_by_share, row.noise_share] if noisy else [row.off_by_share]
+        cells += ["" if share is None else format_share(share) for share in shares]
+        table.add_row(f"{row.what} ({row.unit})", *cells)
     out.print(table)
+    if noisy:
+        out.print("Noise: one standard deviation, by the scatter of the points.")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from prfaas_opt.fitting.quadratic import Quadratic, powers, relative_least_squares
+from prfaas_opt.fitting.quadratic import Quadratic, powers, relative_least_squares, scale_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,6 +34,7 @@ class PointFit:
         robust_z: how far each point is from a fit by least absolute residuals, in robust standard deviations.
         scale_share: that standard deviation, relative to the latency.
         rounding: of each function asked for, how much the rounding of the data may move it either way.
+        noise: its standard deviation by the noise of the points, that of ``scale_share``.
     """
 
     curve: Quadratic
@@ -41,6 +42,7 @@ class PointFit:
     robust_z: tuple[float, ...]
     scale_share: float
     rounding: tuple[float, ...]
+    noise: tuple[float, ...]
 
 
 def fit_points(
@@ -77,7 +79,7 @@ def fit_points(
         tuple((values / (rows @ np.array(curve)) - 1.0).tolist()),
         tuple((-misses / scale).tolist()),
         scale,
-        _by_rounding(rows, values, halves, weights, curve, asked),
+        *_moves(rows, values, halves, weights, curve, scale, asked),
     )
 
 
@@ -91,23 +93,26 @@ def _scale(misses: NDArray[np.float64], free: int) -> float:
     return median * (1.0 + 5.0 / max(len(misses) - free, 1))
 
 
-def _by_rounding(
+def _moves(
     rows: NDArray[np.float64],
     values: NDArray[np.float64],
     halves: NDArray[np.float64],
     weights: NDArray[np.float64],
     curve: Quadratic,
+    scale_share: float,
     asked: Sequence[NDArray[np.float64]],
-) -> tuple[float, ...]:
-    """The sum of what each value, moved by its half-width, moves each function: all at their worst at once."""
-    functions = np.array(asked)
-    total = np.zeros(len(functions))
-    for i in range(len(values)):
-        moved = []
-        for side in (-halves[i], halves[i]):
-            shifted = values.copy()
-            shifted[i] += side
-            other = relative_least_squares(rows, shifted, weights)
-            moved.append(np.abs(functions @ (np.array(other) - np.array(curve))))
-        total += np.maximum(*moved)
-    return tuple(total.tolist())
+) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    """How much rounding, at its worst for all values at once, and a standard deviation of noise move each function.
+
+    To first order, coefficients at zero staying there: the derivative of the normal equations by each value.
+    """
+    coefficients, scale = np.array(curve), scale_of(rows)
+    free = coefficients > 0
+    design = (rows / scale / values[:, None])[:, free]
+    fitted = design @ (coefficients * scale)[free]
+    pull = (weights * (2.0 * fitted - 1.0))[:, None] * design
+    moves = np.linalg.solve(design.T @ (weights[:, None] * design), pull.T)
+    of_each = np.abs((np.array(asked) / scale)[:, free] @ moves)
+    by_rounding = (of_each * (halves / values)).sum(axis=1)
+    by_noise = scale_share * np.sqrt((of_each * of_each).sum(axis=1))
+    return tuple(by_rounding.tolist()), tuple(by_noise.tolist())

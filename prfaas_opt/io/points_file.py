@@ -98,11 +98,14 @@ def _rows(text: str) -> list[tuple[int, list[str]]]:
     if not numbered:
         return []
     delimiter = max(",;\t", key=numbered[0][1].count)
-    return [
-        (number, [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])])
-        for number, line in numbered
-        if line.strip(f"{delimiter} ")
-    ]
+    return [(number, _cells(line, delimiter)) for number, line in numbered if line.strip(f"{delimiter} ")]
+
+
+def _cells(line: str, delimiter: str) -> list[str]:
+    try:
+        return [cell.strip() for cell in next(csv.reader([line], delimiter=delimiter), [])]
+    except csv.Error:
+        return [line]
 
 
 def _columns(heading: list[str], where: str) -> tuple[int, int, float]:

@@ -40,10 +40,10 @@ class PrintedNumber:
             return INVALID
         if isinstance(value, bool) or not isinstance(value, int | float | str):
             return wrong(self, context, value, path)
-        text = value.strip() if isinstance(value, str) else repr(value)
         try:
+            text = value.strip() if isinstance(value, str) else repr(value)
             number = float(Decimal(text))
-        except (InvalidOperation, OverflowError):
+        except (InvalidOperation, ValueError, OverflowError):
             return wrong(self, context, value, path, "write the number alone, in the unit that the field is in")
         if not math.isfinite(number):
             message = f"found {shown(value)}, expected {self.expected}"
