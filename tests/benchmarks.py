@@ -4,11 +4,48 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from prfaas_opt.import_api import Import, import_measured
+
 Record = dict[str, Any]
+
+CONFIG: Record = {
+    "model_type": "llama",
+    "num_hidden_layers": 80,
+    "num_attention_heads": 64,
+    "num_key_value_heads": 8,
+    "head_dim": 128,
+    "hidden_size": 8192,
+    "max_position_embeddings": 131072,
+}
+KV_BYTES_PER_TOKEN = 2 * 80 * 8 * 128 * 2
+
+
+def write(name: str, content: Any, *more: Any) -> Path:
+    """A file: bytes or text as they are, else one line of JSON for each object."""
+    path = Path(name)
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    else:
+        texts = [c if isinstance(c, str) else json.dumps(c) for c in (content, *more)]
+        path.write_bytes("\n".join(texts).encode())
+    return path
+
+
+def imported(*files: Path, gpus: int = 2, **options: Any) -> Import:
+    return import_measured(files, "house-70b", "H200", gpus, **({"kv_from": "config.json"} | options))
+
+
+def points(answer: Import) -> dict[int, float]:
+    return {point.length_tokens: point.latency_s for point in answer.prefill}
+
+
+def steps(answer: Import) -> dict[tuple[int, int | None], float]:
+    return {(step.batch, step.context_tokens): step.step_s for step in answer.decode}
 
 
 def vllm_serve(length: int = 1000, ttft_ms: float = 100.0, **changes: Any) -> Record:

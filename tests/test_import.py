@@ -6,30 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
-import jsonschema
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
 
-from prfaas_opt import schemas
-from prfaas_opt.cli import app
-from prfaas_opt.import_api import Import, import_measured, missing_kv_cache
+from prfaas_opt.import_api import missing_kv_cache
 from prfaas_opt.io.benchmark_file import read_benchmark_file
 from prfaas_opt.io.benchmarks import benchmark_formats, format_of
 from prfaas_opt.io.loading import load_model
 from tests import benchmarks as made
+from tests.benchmarks import CONFIG, KV_BYTES_PER_TOKEN, imported, points, steps, write
 
 SAMPLES = Path(__file__).resolve().parents[2] / "shared" / "formats"
-CONFIG = {
-    "model_type": "llama",
-    "num_hidden_layers": 80,
-    "num_attention_heads": 64,
-    "num_key_value_heads": 8,
-    "head_dim": 128,
-    "hidden_size": 8192,
-    "max_position_embeddings": 131072,
-}
-KV_BYTES_PER_TOKEN = 2 * 80 * 8 * 128 * 2
 
 
 @pytest.fixture(autouse=True)
@@ -39,29 +26,6 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("COLUMNS", "80")
     Path("config.json").write_text(json.dumps(CONFIG), encoding="utf-8")
     return tmp_path
-
-
-def write(name: str, content: Any, *more: Any) -> Path:
-    """A file: bytes or text as they are, else one line of JSON for each object."""
-    path = Path(name)
-    if isinstance(content, bytes):
-        path.write_bytes(content)
-    else:
-        texts = [c if isinstance(c, str) else json.dumps(c) for c in (content, *more)]
-        path.write_bytes("\n".join(texts).encode())
-    return path
-
-
-def imported(*files: Path, gpus: int = 2, **options: Any) -> Import:
-    return import_measured(files, "house-70b", "H200", gpus, **({"kv_from": "config.json"} | options))
-
-
-def points(answer: Import) -> dict[int, float]:
-    return {point.length_tokens: point.latency_s for point in answer.prefill}
-
-
-def steps(answer: Import) -> dict[tuple[int, int | None], float]:
-    return {(step.batch, step.context_tokens): step.step_s for step in answer.decode}
 
 
 TWO_LENGTHS: dict[str, tuple[tuple[str, Any], ...]] = {
@@ -208,6 +172,20 @@ def test_steps_without_a_context_are_left_out_beside_others() -> None:
     assert [each.where for each in answer.left_out] == ["mine.csv:4"]
 
 
+def test_no_coefficient_of_a_fit_is_negative() -> None:
+    # Steps that get faster with the context: without the limit its coefficient would be below zero.
+    rows = [(1, 1000, 20.0), (8, 1000, 30.0), (1, 2000, 19.0), (8, 3000, 24.0), (4, 3000, 19.0)]
+    text = "batch,context_tokens,step_ms\n" + "".join(f"{b},{c},{t}\n" for b, c, t in rows)
+    answer = imported(
+        write("v.json", [made.vllm_serve(median_tpot_ms=0.0), made.vllm_serve(4000, 400.0)]), write("s.csv", text)
+    )
+    formula = answer.decode_formula
+    assert formula is not None
+    assert formula.per_context_token_s == 0
+    assert formula.base_s > 0
+    assert formula.per_request_s > 0
+
+
 def test_a_csv_of_ones_own() -> None:
     text = "# ours\nlength_tokens,prefill_s,batch,step_ms,context_tokens,concurrency,note\n"
     rows = ["1K,0.1,,,,1,a", "4000,0.4,,,,,b", "8000,2.0,,,,4,c", ",,1,20,1K,,", ",,8,30,1K,,"]
@@ -258,6 +236,21 @@ LOADED: dict[str, tuple[Any, str, str]] = {
         "TTFT at concurrency 4",
         "",
     ),
+    "genai-perf, concurrency": (
+        made.genai_perf(
+            8000,
+            900.0,
+            input_config={"perf_analyzer": {"stimulus": {"concurrency": 4}}},
+            request_throughput={"unit": "requests/sec", "avg": 3.6},
+        ),
+        "TTFT at concurrency 4",
+        "",
+    ),
+    "genai-perf, rate": (
+        made.genai_perf(8000, 900.0, input_config={"perf_analyzer": {"stimulus": {"request_rate": 2.0}}}),
+        "TTFT at 2 req/s without a limit",
+        "not known",
+    ),
     "genai-perf csv, in flight": (made.genai_perf_csv("8,000", 900.0, 4.0), "with 4.4 requests in flight", "not known"),
     "guidellm, concurrency": (
         made.guidellm(
@@ -298,6 +291,14 @@ def test_latencies_under_load_are_left_out(case: str) -> None:
     else:
         assert answer.files[1].decode_points == 1
         assert any("decode at batch 4 was measured while" in note for note in answer.warnings)
+
+
+def test_warm_up_of_aiperf_is_no_part_of_the_run() -> None:
+    warm = made.aiperf()
+    warm["input_config"]["phases"].insert(0, {"kind": "warmup", "type": "concurrency", "concurrency": 8})
+    answer = imported(write("a.json", warm), write("b.json", made.aiperf(4000, 400.0)))
+    assert points(answer) == pytest.approx({1000: 0.1, 4000: 0.4})
+    assert not any("does not tell how" in note for note in answer.warnings)
 
 
 def test_a_csv_of_aiperf_tells_its_concurrency() -> None:
@@ -379,58 +380,12 @@ def test_without_kvcache_the_rest_is_written_and_what_is_missing_said() -> None:
     assert "--kv-from config.json" in problem.fix
 
 
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["models", "import", *arguments])
-
-
-def test_the_command_shows_what_it_took_and_left_out() -> None:
-    write("bench.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0), LOADED["vllm, concurrency"][0]])
-    result = run("bench.json", "--as", "house-70b", "--hardware", "H200", "--kv-from", "config.json")
-    assert result.exit_code == 0
-    out = result.stdout
-    assert "house-70b on H200, 8 GPUs an instance" in out
-    assert "vLLM bench serve" in out
-    assert "TTFT at concurrency 4" in out
-    assert "Written: models/house-70b.yaml" in out
-    assert "note: " in result.stderr
-    assert max(map(len, (out + result.stderr).splitlines())) <= 80
-
-
-def test_names_that_look_like_markup_are_shown_as_they_are() -> None:
-    write("[red]a.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0)])
-    result = run("[red]a.json", "--as", "m", "--hardware", "H[b]200", "--kv-from", "config.json")
-    assert result.exit_code == 0
-    assert result.stdout.count("[red]a.json") == 3  # in the table and the provenance of both figures
-    assert "m on H[b]200, 8 GPUs" in result.stdout
-
-
 def test_tools_may_name_one_model_in_several_ways() -> None:
     files = [write(f"{i}.json", made.vllm_serve(1000 * i, 100.0 * i, model_id=name)) for i, name in MODEL_NAMES.items()]
     assert points(imported(*files)) == pytest.approx({1000: 0.1, 2000: 0.2, 3000: 0.3})
 
 
 MODEL_NAMES = {1: "org/House-70B", 2: "house-70b", 3: "/models/house-70b/"}
-
-
-def test_json_of_the_command_meets_its_schema() -> None:
-    write("p.npz", made.npz(made.dynamo_prefill()))
-    write("d.npz", made.npz(made.dynamo_decode()))
-    fixed = ("--as", "m", "--hardware", "H200", "--gpus-per-instance", "2", "--kv-from", "config.json", "--json")
-    result = run("p.npz", "d.npz", *fixed)
-    document = json.loads(result.stdout)
-    jsonschema.Draft202012Validator(schemas.schema("models import")).validate(document)
-    assert (document["command"], document["status"]) == ("models import", "ok")
-    assert document["data"]["prefill"][0] == {"length_tokens": 1000, "latency_s": 0.1, "runs": 1}
-
-
-@pytest.mark.parametrize("as_json", [False, True])
-def test_the_command_without_kvcache_ends_as_bad_input(as_json: bool) -> None:
-    write("v.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0)])
-    result = run("v.json", "--as", "m", "--hardware", "H200", *(["--json"] if as_json else []))
-    assert result.exit_code == 4
-    assert Path("models/m.yaml").is_file()
-    said = json.loads(result.stdout)["errors"][0]["fix"] if as_json else result.stderr
-    assert "--kv-from config.json" in said
 
 
 def sample(*names: str) -> list[Path]:
