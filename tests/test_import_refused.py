@@ -120,6 +120,13 @@ RECORDS: dict[str, tuple[str, Any, str, str, str]] = {
         "f.json:1",
         "0.001 requests in flight",
     ),
+    "vllm s for ms, TTFT alone": (
+        "f.json",
+        made.vllm_serve(ttft_ms=400.0) | {"mean_ttft_ms": 0.4, "median_ttft_ms": 0.4},
+        "inconsistent",
+        "f.json:1",
+        "expected about 0.2004 s: TTFT and 10 steps",
+    ),
     "vllm us for ms": ("f.json", made.vllm_serve(mean_ttft_ms=1e5), "inconsistent", "f.json:1", "TTFT of 100 s"),
     "vllm overlap": ("f.json", made.vllm_serve(duration=1.5), "inconsistent", "f.json:1", "2 requests in flight"),
     "vllm too fast": (

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @answers("models import")
 def import_(
-    files: Annotated[list[Path], typer.Argument(metavar="FILES...", help="Outputs of benchmarks, all of one model.")],
+    files: Annotated[list[Path], typer.Argument(help="Outputs of benchmarks, all of one model.")],
     name: Annotated[str, typer.Option("--as", metavar="NAME", help="Name of the model.")],
     hardware: Annotated[str, typer.Option(help="Accelerator it was measured on, as scenarios name it.")],
     gpus_per_instance: Annotated[int, typer.Option(help="GPUs that the measured instance took.")] = 8,

@@ -24,6 +24,8 @@ FULL_SHARE = 0.7
 """Share of the limit of concurrency that must be in flight on average for the limit to pass as the batch."""
 UNIT_SHARE = 0.02
 """A share of it so small that latencies and duration are in different units."""
+APART = 2.0
+"""Factor between a request's latency and the sum of its TTFT and steps beyond which they contradict each other."""
 ALONE = 1.05
 """Requests in flight on average, up to which requests may have come one by one where the file does not tell."""
 OUTLIERS = 1.5
@@ -162,6 +164,15 @@ def _consistent(run: Run) -> bool:
     for what, part_s in (("TTFT", run.ttft_mean_s), ("step", run.step_s)):
         if part_s is not None and run.latency_s is not None and part_s > run.latency_s * slack:
             message = f"has a {what} of {part_s:.4g} s, expected at most its whole latency, {run.latency_s:.4g} s"
+            run.fields.refuse("", "inconsistent", message, fix)
+            return False
+    if run.latency_s and run.ttft_mean_s and run.step_s and not _queueing(run):
+        whole_s = run.ttft_mean_s + run.step_s * max(run.output_tokens - 1, 0)
+        if not 1 / APART <= whole_s / run.latency_s <= APART:
+            message = (
+                f"has a whole latency of {run.latency_s:.4g} s, expected about {whole_s:.4g} s: TTFT and "
+                f"{run.output_tokens - 1:.4g} steps"
+            )
             run.fields.refuse("", "inconsistent", message, fix)
             return False
     limit, flying = run.concurrency, run.in_flight
