@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import re
 
-_NUMBER = r"([+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:e[+-]?\d+)?)"
+_NUMBER = r"([+-]?(?=\.?\d)(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d+)?(?:e[+-]?\d+)?)"
 _QUANTITY = re.compile(rf"\s*{_NUMBER}\s*([a-z%/]*)\s*", re.ASCII | re.IGNORECASE)
 
 _DECIMAL = {"": 1.0, "k": 1e3, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12}

@@ -159,6 +159,7 @@ BAD_POINTS = {
         ("length-mismatch", "other.csv:12", "3 cells, expected 2"),
     ],
     "length,latency_s\n1K,1\n1024,1.1\n1K,1.2\n": [("too-short", "other.csv", "all points are of one length, 1,024")],
+    "length,latency_s\n1K,1\n2K,1.1\ne52768,7\n": [("bad-unit", "other.csv:4 length", '"e52768" is not a number')],
     "length,latency_s\n1K,1\n2K,1.1\n": [("too-short", "other.csv", "found 2 lengths, expected 3 different ones")],
     "length,latency_s\n": [("too-short", "other.csv", "found 0 lengths")],
 }

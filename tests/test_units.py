@@ -82,7 +82,23 @@ def test_what_is_offered_for_a_fraction_is_a_length(whole: int, tenth: int) -> N
 
 
 @pytest.mark.parametrize(
-    "text", ["", "K", "32 GB", "32KB", "1.2.3K", "1,00", "32K tokens", "nan", "inf", "1e999", "\uff11\uff12"]
+    "text",
+    [
+        "e5",
+        "-e5",
+        "E-3",
+        "",
+        "K",
+        "32 GB",
+        "32KB",
+        "1.2.3K",
+        "1,00",
+        "32K tokens",
+        "nan",
+        "inf",
+        "1e999",
+        "\uff11\uff12",
+    ],
 )
 def test_no_lengths(text: str) -> None:
     with pytest.raises(UnitError) as caught:
