@@ -1,6 +1,6 @@
 """Sparse attention with an indexer (DSA): latent attention to the tokens that a small indexer picks.
 
-Source: arXiv 2512.02556 Which tokens are picked differs from query to query, so all stay cached, and the
+Source: arXiv 2512.02556. Which tokens are picked differs from query to query, so all stay cached, and the
 indexer's key of each beside them. Elements are counted in the KV data type; an engine that always keeps the indexer's
 keys in fp8 with a scale (SGLang and vLLM: 132 bytes for 128 elements) needs less than this counts at bf16.
 """

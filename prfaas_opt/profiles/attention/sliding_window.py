@@ -1,6 +1,6 @@
 """Grouped-query attention over a sliding window: no token further back is looked at again, so none is kept.
 
-Source: arXiv 2310.06825 Engines may keep a token or a block more than the window; that is not counted.
+Source: arXiv 2310.06825. Engines may keep a token or a block more than the window; that is not counted.
 """
 
 from __future__ import annotations
