@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from msgspec import Meta, Struct
 
 from prfaas_opt.errors import InputError, Problem
-from prfaas_opt.fitting.accelerators import ACCELERATORS, accelerator, least_prefill_s, least_reading_s
 from prfaas_opt.fitting.plausibility import Miss, above_convex, below, falls, off, stated_lengths
 from prfaas_opt.io.curve_fields import KV_CACHE
 from prfaas_opt.io.loading import find, load_model
 from prfaas_opt.io.spec import Context
 from prfaas_opt.io.yaml_file import read_document
+from prfaas_opt.profiles.accelerators import ACCELERATORS, accelerator, least_prefill_s, least_reading_s
 from prfaas_opt.profiles.curve import Curve
 from prfaas_opt.units import format_tokens
 

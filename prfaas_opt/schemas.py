@@ -22,6 +22,7 @@ from prfaas_opt.io.workload_file import WORKLOAD
 from prfaas_opt.listings import KvAnswer, Models, Workloads
 from prfaas_opt.reproduction.rows import Reproduction
 from prfaas_opt.results import Comparison, Plan
+from prfaas_opt.scale_api import Scaling
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -45,6 +46,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "models import": ("answer of `models import --json`", _answer(Import)),
     "models fit": ("answer of `models fit --json`", _answer(ModelFit)),
     "models check": ("answer of `models check --json`", _answer(ModelCheck)),
+    "models scale": ("answer of `models scale --json`", _answer(Scaling)),
     "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),

@@ -1,4 +1,4 @@
-"""``prfaas-opt models``: list and show; ``derive``, ``fit`` and ``check`` have files of their own."""
+"""``prfaas-opt models``: list and show; the other commands have files of their own."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from prfaas_opt.cli.fit import fit
 from prfaas_opt.cli.import_ import import_
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json, print_warnings
+from prfaas_opt.cli.scale import scale
 from prfaas_opt.units import format_length, format_ms, format_size, format_tokens, to_mib
 
 if TYPE_CHECKING:
@@ -24,6 +25,7 @@ models.command("derive")(derive)
 models.command("import")(import_)
 models.command("fit")(fit)
 models.command("check")(check)
+models.command("scale")(scale)
 
 
 @models.command("list")
