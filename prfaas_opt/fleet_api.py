@@ -176,6 +176,7 @@ def _refuse_terms_of_two_pools(fleet: Fleet) -> None:
     """Refuses what only a plan of two pools takes into account: here it would be ignored."""
     service = fleet.service
     stated: list[tuple[tuple[str, ...], bool]] = [
+        (("arrivals",), "arrivals" in service.given),
         (("slo", "ttft"), bool(service.ttft)),
         (("local_prefill",), service.local_prefill == "on_decode"),
         (("residency",), service.stay_share > 0),
@@ -311,7 +312,7 @@ def _least_cost_surviving(
         surviving = _surviving(fleet, kinds, options, on_progress)
     except NoneSurvivesError as none:
         if none.failures:
-            raise InfeasibleError(why_none_survives(fleet, none.failures, options)) from None
+            raise InfeasibleError(why_none_survives(fleet, none.failures, kinds, options)) from None
         raise InfeasibleError(explain(fleet, options)) from None
     return msgspec.structs.replace(
         _sized(fleet, surviving.solved, options),

@@ -62,6 +62,7 @@ class Route(Struct, frozen=True):
         window_bytes: what one flow may have in flight; it carries a window a round trip.
         request_flows: flows that one request's transfer is spread over; None: all.
         request_bytes_per_s: what one request's transfer may take.
+        measured_percentile: of measurements, that the bandwidth is.
     """
 
     rtt_s: float = 0.0
@@ -70,6 +71,7 @@ class Route(Struct, frozen=True):
     window_bytes: float | None = None
     request_flows: int | None = None
     request_bytes_per_s: float | None = None
+    measured_percentile: float | None = None
 
 
 class Admission(Struct, frozen=True):

@@ -23,7 +23,7 @@ _RATES |= {
 }
 _RATES |= {f"{prefix}b/s": factor / 8 for prefix, factor in _DECIMAL.items()}
 _LIKE_A_RATE = re.compile(r"([kmgt]?)i?(?:b|bits?|bytes?|be)?(ps|/s|/sec|p/s)?", re.IGNORECASE)
-_DURATIONS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0}
+_DURATIONS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "min": 60.0, "h": 3600.0}
 _TOKENS = {"": 1, "k": 2**10, "ki": 2**10, "m": 2**20, "mi": 2**20}
 
 GB = 1e9

@@ -179,7 +179,7 @@ def test_the_text_says_why_the_largest_capacity_is_not_chosen() -> None:
     assert result.exit_code == 0, result.output
     text = " ".join(result.stdout.split())
     assert "within a TTFT P90 of 7 s" in text.splitlines()[0]
-    assert "largest capacity (split 3 / 5, threshold 19,805: 3.15 req/s, +0.8 %) serves only 2.62 req/s" in text
+    assert "largest capacity (split 3/5, threshold 19,805: 3.15 req/s, +0.8 %) serves only 2.62 req/s" in text
     assert "its queues are longer" in text
     assert "remote prefill 2.58 s instead of 1.65 s, local prefill 2.28 s instead of 0.77 s" in text
 

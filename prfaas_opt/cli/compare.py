@@ -90,6 +90,7 @@ _ROWS: dict[str, Callable[[Plan], str]] = {
     "Ratio to homogeneous": lambda d: _or_dash(d.ratio, ".2f"),
     "TTFT mean, no queueing (s)": lambda d: f"{d.ttft_s.mean:.2f}",
     "TTFT P90, no queueing (s)": lambda d: f"{d.ttft_s.p90:.2f}",
+    "Unservable": lambda d: _percent(d.unservable_share) if d.unservable_share > 0 else "-",
     "Offloaded": lambda d: _percent(d.offload_share),
     "Egress (Gbps)": lambda d: f"{d.egress_gbps:.1f}",
     "Link in use": lambda d: _percent(d.utilization.egress),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _SAME = 1e-9
 _NOTICED = 0.0005
 _MATERIAL = 0.001
+_LONG_S = 10_000.0
 _BAR = 10
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 _PRICES = {
@@ -60,6 +61,7 @@ def verdict(plan: Plan, scenario: Scenario) -> str:
     else:
         every = "Offload every request" + (" that may leave" if plan.stay_share > 0 else "")
         what = every if kind == "all-remote" else "Offload nothing"
+    what += f", {format_some_share(plan.unservable_share)} unservable" if plan.unservable_share > 0 else ""
     compared = plan.ratio is not None and (scenario.remote is not None or abs(plan.ratio - 1) > _SAME)
     ratio = f", {plan.ratio:.2f}x the homogeneous cluster" if compared else ""
     point = plan.operating_point
@@ -93,7 +95,11 @@ def _limits(plan: Plan, scenario: Scenario) -> str:
         priced.add("egress")
     limits = set(plan.bottlenecks) & priced or set(plan.bottlenecks)
     words = []
-    if {"prfaas", "pd_prefill"} <= limits:
+    on_decode = scenario.service.local_prefill == "on_decode"
+    if on_decode and "pd_prefill" in limits:
+        words += [f"prefill in {scenario.remote.name}"] if "prfaas" in limits and scenario.remote else []
+        words.append("the token rate beside prefill")
+    elif {"prfaas", "pd_prefill"} <= limits:
         words.append("prefill in both clusters")
     elif "prfaas" in limits and scenario.remote:
         words.append(f"prefill in {scenario.remote.name}")
@@ -109,7 +115,7 @@ def _limits(plan: Plan, scenario: Scenario) -> str:
 def print_plan(out: Console, plan: Plan, scenario: Scenario) -> None:
     """The whole answer of ``plan``, at 80 columns."""
     out.print(verdict(plan, scenario), style="bold", soft_wrap=True)
-    for line in _beside_the_verdict(plan):
+    for line in _beside_the_verdict(plan, scenario):
         out.print(line)
     out.print(_resources(plan, scenario))
     if plan.link is not None and plan.link.limited_by != "bandwidth" and scenario.link is not None:
@@ -130,7 +136,7 @@ def print_plan(out: Console, plan: Plan, scenario: Scenario) -> None:
         out.print(line)
 
 
-def _beside_the_verdict(plan: Plan) -> list[str]:
+def _beside_the_verdict(plan: Plan, scenario: Scenario) -> list[str]:
     other = "mean-length" if plan.estimator == "expected-time" else "expected-time"
     rates = plan.throughput_rps_by_estimator
     other_rps = rates.mean_length if other == "mean-length" else rates.expected_time
@@ -141,16 +147,16 @@ def _beside_the_verdict(plan: Plan) -> list[str]:
         + (f", {each.cost_ratio:.2f}x per USD)" if each.cost_ratio else ")")
         for each in plan.baselines
     ]
-    if plan.objective == "goodput" and all(each.name != "homogeneous-pd" for each in plan.baselines):
+    if plan.operating_point is not None and all(each.name != "homogeneous-pd" for each in plan.baselines):
         beside.append(f"{_BASELINES['homogeneous-pd']} holds this TTFT at no load")
-    if beside and plan.paths[0].pool == "prfaas":
+    if beside and scenario.remote is not None:
         lines.append(f"Baselines: {', '.join(beside)}.")
     if plan.robust is not None:
         robust, split = plan.robust, plan.robust.nominal_instances
         lines.append(
             f"With latencies up and bandwidth down by {format_share(robust.off_by_share)} it serves "
             f"{format_rps(robust.worst_rps)}, the best worst case. The plan that is best by the figures "
-            f"({split.pd_prefill} / {split.pd_decode}, {format_rps(robust.nominal_rps)}) would serve "
+            f"({split.pd_prefill}/{split.pd_decode}, {format_rps(robust.nominal_rps)}) would serve "
             f"{format_rps(robust.nominal_worst_rps)} there."
         )
     return lines
@@ -175,16 +181,25 @@ def _resources(plan: Plan, scenario: Scenario) -> Table:
     name = f"{pd.hardware} decode" + ("+prefill" if on_decode else "")
     table.add_row(name, str(counts.pd_decode), *_used(used.pd_decode), *_gains(plan, pd.name, "pd_decode"))
     if on_decode:
-        table.add_row("  of it prefill", "", *_used(used.pd_prefill), "", "")
+        table.add_row("  of it prefill", _most_prefill(plan, scenario), *_used(used.pd_prefill), "", "")
     if link is not None:
         resource = f"{link.source} to {link.destination}"
         bandwidth = format_gbps(to_gbps(link.bandwidth_bytes_per_s))
         share = used.egress
-        if plan.link is not None and plan.link.limited_by != "bandwidth" and share is not None and plan.link.gbps > 0:
+        if plan.link is not None and share is not None and plan.link.gbps > 0:
             bandwidth = format_gbps(plan.link.gbps)
             share *= to_gbps(link.bandwidth_bytes_per_s) / plan.link.gbps
         table.add_row("link, +10 %", bandwidth, *_used(share), *_gains(plan, resource, "egress"))
     return table
+
+
+def _most_prefill(plan: Plan, scenario: Scenario) -> str:
+    """The share of time that the token rate leaves for prefill on decode instances."""
+    profile = scenario.model.profile(scenario.pd.hardware)
+    if scenario.tokens_per_s is None or profile is None or profile.decode is None:
+        return ""
+    share = 1.0 - plan.decode.step_s * scenario.tokens_per_s / profile.decode.accepted_tokens
+    return f"max {format_share(max(share, 0.0))}"
 
 
 def _used(share: float | None) -> tuple[str, str]:
@@ -218,26 +233,28 @@ def _ttft_table(plan: Plan) -> Table:
         here = plan.operating_point.ttft
         rows = [(f"SLO: {format_share(here.load_share)}", here), *rows]
     for name, each in rows:
-        percentiles = (f"{seconds:.2f}" for seconds in (each.p50_s, each.p90_s, each.p99_s))
+        percentiles = (_seconds(seconds) for seconds in (each.p50_s, each.p90_s, each.p99_s))
         table.add_row(name, format_rps(each.rate_rps), *percentiles, _waits(each))
     return table
 
 
+def _seconds(seconds: float) -> str:
+    return f"{seconds:.2f}" if seconds < _LONG_S else f"{seconds:.2g}"
+
+
 def _waits(each: TtftAtLoad) -> str:
     waits = (each.mean_waits.prfaas_s, each.mean_waits.pd_prefill_s)
-    return " / ".join("-" if wait is None else f"{wait:.2f}" for wait in waits)
+    return " / ".join("-" if wait is None else _seconds(wait) for wait in waits)
 
 
 def _why(plan: Plan, point: OperatingPoint) -> list[str]:
     """Why the deployment of largest capacity is another."""
     other, here = point.largest_capacity, plan.instances
-    if other.instances == here and other.threshold_tokens == plan.threshold_tokens:
-        return []
-    if plan.objective != "goodput":
+    if plan.objective != "goodput" or other.rate_rps >= plan.served_rps * (1 - _NOTICED):
         return []
     choice = [f"threshold {format_tokens(other.threshold_tokens)}"] if other.threshold_tokens is not None else []
     if other.instances != here:
-        choice = [f"split {other.instances.pd_prefill} / {other.instances.pd_decode}", *choice]
+        choice = [f"split {other.instances.pd_prefill}/{other.instances.pd_decode}", *choice]
     line = (
         f"The largest capacity ({', '.join(choice) or 'another routing'}: {format_rps(other.capacity_rps)}, "
         f"{format_share(other.capacity_rps / plan.throughput_rps - 1, signed=True)}) serves only "
@@ -264,7 +281,7 @@ def _failures_table(plan: Plan) -> Table:
         split = each.resplit_instances
         anew = format_rps(each.resplit_rps)
         if split is not None and each.resplit_rps > each.fixed_roles_rps * (1 + _NOTICED):
-            anew = f"{split.pd_prefill} / {split.pd_decode}: {anew}"
+            anew = f"{split.pd_prefill}/{split.pd_decode}: {anew}"
         kept, resplit = map(format_share, (each.fixed_roles_served_share, each.resplit_served_share))
         table.add_row(each.lost, format_rps(each.fixed_roles_rps), kept, anew, resplit)
     return table
@@ -330,6 +347,8 @@ def _cost(plan: Plan) -> list[str]:
         f"Cost: {cost.usd_per_hour:,.2f} USD/h, {cost.usd_per_thousand_requests:,.4g} USD per thousand requests "
         f"({cost.requests_per_usd:,.0f} requests per USD{ratio})."
     ]
+    if plan.operating_point is not None or plan.estimator == "mean-length":
+        return lines
     if cost.least_usd_per_thousand_requests is not None:
         lines.append(
             f"No counts, split or routing cost less than {cost.least_usd_per_thousand_requests:,.4g} USD per thousand."
@@ -342,14 +361,14 @@ def _cost(plan: Plan) -> list[str]:
 
 
 def _proof(plan: Plan) -> str:
+    above = "" if plan.bound_rps is None else f"; capacity cannot exceed {plan.bound_rps:.6f} req/s"
     if plan.objective == "goodput":
-        return (
-            "Best of all splits and of the thresholds searched (not proven); capacity cannot exceed "
-            f"{plan.bound_rps:.6f} req/s."
-        )
-    if plan.objective == "cost" or plan.robust is not None:
-        best = "Cheapest" if plan.objective == "cost" else "Best worst case"
-        return f"{best} of all splits and thresholds; capacity cannot exceed {plan.bound_rps:.6f} req/s here."
+        best = "Best" if plan.robust is None else "Best worst case"
+        return f"{best} of all splits and of the thresholds searched (not proven){above}."
+    if plan.objective == "cost":
+        return f"Cheapest of all counts, splits and thresholds{above} with these counts."
+    if plan.robust is not None:
+        return f"Best worst case of all splits and thresholds{above}."
     if plan.bound_rps is None or plan.gap_share is None or plan.tie_loss_share is None:
         return (
             "Best of all thresholds and splits; the mean-length estimator allows no proof against other routings "

@@ -168,6 +168,12 @@ DURATION = Quantity(
     'a duration such as "80ms" or "7s", 0 or 1us to 1 hour', units.parse_duration, 1e-6, units.HOUR_S, or_zero=True
 )
 SIZE = Quantity('a size such as "16MiB", 1B to 1TB', units.parse_size, 1.0, units.parse_size("1TB"))
+FLOW_RATE = Quantity(
+    'a bandwidth such as "10Gbps", 1bps to 1,000TB/s',
+    units.parse_bandwidth,
+    units.parse_bandwidth("1bps"),
+    units.parse_bandwidth("1,000TB/s"),
+)
 COUNT = Number("a whole number, 1 or more", minimum=1, maximum=10_000_000, whole=True)
 COUNT_OR_ZERO = Number("a whole number, 0 or more", minimum=0, maximum=10_000_000, whole=True)
 POSITIVE = Number("a positive number", above=0)

@@ -10,6 +10,7 @@ from prfaas_opt.io.scalars import (
     BANDWIDTH,
     COUNT,
     DURATION,
+    FLOW_RATE,
     SHARE_OR_ZERO,
     SIZE,
     TOKENS,
@@ -86,16 +87,16 @@ RESIDENCY = Record(
 ADMISSION_FIELDS = {
     "max_context": Field(TOKENS, "longest prompt and output together that its instances take", None),
     "kv_format": Field(Text(), "format of its KVCache; offloading needs the same at both ends", None),
-    "nic": Field(BANDWIDTH, "rate of one instance's network to the links", None),
+    "nic": Field(FLOW_RATE, "rate of one instance's network to the links", None),
 }
 
 ROUTE_FIELDS = {
     "rtt": Field(DURATION, "round-trip time", 0.0),
     "flows": Field(COUNT, "connections in parallel; default: not counted", None),
-    "flow_cap": Field(BANDWIDTH, "what one flow carries at most", None),
+    "flow_cap": Field(FLOW_RATE, "what one flow carries at most", None),
     "window": Field(SIZE, "what one flow may have in flight; it carries a window a round trip", None),
     "request_flows": Field(COUNT, "flows that one request's transfer uses; default: all", None),
-    "request_cap": Field(BANDWIDTH, "what one request's transfer takes at most", None),
+    "request_cap": Field(FLOW_RATE, "what one request's transfer takes at most", None),
 }
 
 
@@ -103,11 +104,13 @@ class MeasuredBandwidth(Struct, frozen=True):
     """A percentile of measured rates, bytes/s."""
 
     bytes_per_s: float
+    percentile: float
 
 
 def _measured(_context: Context, _path: FieldPath, values: dict[str, Any]) -> MeasuredBandwidth:
     rates = sorted(values["measured"])
-    return MeasuredBandwidth(rates[int(values["percentile"] * (len(rates) - 1) / 100)])
+    percentile = values["percentile"]
+    return MeasuredBandwidth(rates[int(percentile * (len(rates) - 1) / 100)], percentile)
 
 
 MEASURED = Record(
@@ -140,6 +143,9 @@ def route_of(fields: Mapping[str, Any]) -> Route:
         window_bytes=fields["window"],
         request_flows=fields["request_flows"],
         request_bytes_per_s=fields["request_cap"],
+        measured_percentile=fields["bandwidth"].percentile
+        if isinstance(fields["bandwidth"], MeasuredBandwidth)
+        else None,
     )
 
 

@@ -25,6 +25,7 @@ from prfaas_opt.planning.build import instance_usd_per_hour, two_pool_problem
 from prfaas_opt.planning.certificate import CheapestRouting
 from prfaas_opt.planning.evaluate import evaluate
 from prfaas_opt.planning.problem import Decision, OnDecodeProblem
+from prfaas_opt.planning.split import solve
 from prfaas_opt.planning.threshold import Bisection
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
@@ -63,10 +64,14 @@ def usd_per_hour(scenario: Scenario) -> float | None:
             if price is None:
                 return None
             total += cluster.instances * price
+    return total + _link_usd_per_hour(scenario)
+
+
+def _link_usd_per_hour(scenario: Scenario) -> float:
     link = scenario.link
-    if link is not None and scenario.remote is not None:
-        total += units.to_gbps(link.bandwidth_bytes_per_s) * (link.price_per_gbps_hour or 0.0)
-    return total
+    if link is None or scenario.remote is None:
+        return 0.0
+    return units.to_gbps(link.bandwidth_bytes_per_s) * (link.price_per_gbps_hour or 0.0)
 
 
 def usd_per_byte(scenario: Scenario) -> float:
@@ -122,7 +127,8 @@ def least_usd_per_request(scenario: Scenario) -> float | None:
     """No counts, no split and no routing cost less, by weak duality; None where decode shares its instances.
 
     As if no instance were ever idle: ``E[min(c_remote * T_remote + price * S, c_pd * T_local)] + c_pd / decode rate``.
-    Without a remote instance no KVCache is in flight, so that decode may be cheaper: the lower of the two is the bound.
+    The link's rent is shared by no more requests than all instances could serve. Without a remote instance no KVCache
+    is in flight, so that decode may be cheaper: the lower of the two is the bound.
     """
     alone = dataclasses.replace(scenario, remote=None, link=None)
     bounds = [_as_if_never_idle(each) for each in ([scenario, alone] if scenario.remote else [scenario])]
@@ -144,7 +150,11 @@ def _as_if_never_idle(scenario: Scenario) -> float | None:
     hourly = instance_usd_per_hour(scenario, cluster) or 0.0
     a, b = hourly / units.HOUR_S / cluster.max_utilization, usd_per_byte(scenario)
     loads = CheapestRouting(problem, pool).loads(a, pd, b)
-    return (a * loads.remote_s + b * loads.sent_bytes + pd * loads.local_s + decode) * (1 - _ROUNDING)
+    solution = solve(problem)
+    rent = _link_usd_per_hour(scenario) / units.HOUR_S
+    if solution is not None and solution.bound_rps is not None:
+        rent /= solution.bound_rps
+    return (a * loads.remote_s + b * loads.sent_bytes + pd * loads.local_s + decode + rent) * (1 - _ROUNDING)
 
 
 def break_even_usd_per_gb(scenario: Scenario) -> float | None:

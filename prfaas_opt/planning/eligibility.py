@@ -36,7 +36,10 @@ class Eligible(Struct, frozen=True):
         """The share of the requests served that must prefill in the PD cluster."""
         if self.choosing is self.served:
             return 0.0
-        return 1.0 if self.choosing is None else 1.0 - self.choosing.moment(0.0)
+        if self.choosing is None:
+            return 1.0
+        longest, stay = self.longest_remote_tokens, self.stay_share
+        return self.served.share_above(longest) + stay * self.served.share_at_most(longest)
 
 
 _ROUNDING = 1.0 + 1e-12

@@ -24,10 +24,12 @@ class Asked(Struct, frozen=True):
     Attributes:
         policy: which routings are looked at.
         goodput: the load at which the scenario's TTFT holds; else the capacity.
+        robust_share: decide for the worst case of latencies and bandwidth off by this share; None: for the figures.
     """
 
     policy: Policy = "threshold"
     goodput: bool = False
+    robust_share: float | None = None
 
 
 class Served(Struct, frozen=True):
@@ -38,7 +40,15 @@ class Served(Struct, frozen=True):
 
 
 def most_served(scenario: Scenario, problem: TwoPoolProblem, asked: Asked) -> Served | None:
-    """The decision that serves most; None where none serves anything."""
+    """The decision that serves most, or does in the worst case, and what it serves; None where none serves anything."""
+    if asked.robust_share is not None:
+        from prfaas_opt.planning.variations import worst_case
+
+        worst_scenario, worst = worst_case(scenario, problem, asked.robust_share)
+        chosen = most_served(worst_scenario, worst, structs.replace(asked, robust_share=None))
+        if chosen is None:
+            return None
+        return Served(chosen.decision, served_as_deployed(scenario, problem, chosen.decision, asked))
     if asked.goodput:
         from prfaas_opt.planning.operating import best_operating_point
 

@@ -13,8 +13,9 @@ from prfaas_opt.planning import cost
 from prfaas_opt.planning.build import homogeneous_scenario, naive_problem, two_pool_problem
 from prfaas_opt.planning.describe import describe
 from prfaas_opt.planning.objective import Asked, Served, most_served, served_as_deployed
-from prfaas_opt.planning.robustness import DEVIATIONS, NEAR_DEVIATIONS, deviations, failures, what_ifs, worst_case
+from prfaas_opt.planning.robustness import DEVIATIONS, NEAR_DEVIATIONS, deviations, failures, what_ifs
 from prfaas_opt.planning.split import given, solve
+from prfaas_opt.planning.variations import worst_case
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.operating import OperatingPoint
@@ -43,6 +44,7 @@ def planned(
     best, served = _described(deployed, problem, "prfaas-pd", asked, chosen)
     baselines, _ = _baselines(scenario, asked, under_load=False)
     best = _priced(_over(best, _homogeneous(baselines)), scenario)
+    asked = structs.replace(asked, robust_share=robust_share)
     return structs.replace(
         best,
         objective=objective,
@@ -88,6 +90,10 @@ def _check_asked(scenario: Scenario, policy: Policy, objective: Objective, robus
 
 
 def _nothing_serves(scenario: Scenario) -> InfeasibleError:
+    if scenario.service.local_prefill == "on_decode":
+        message = "some requests must prefill locally, and the token rate leaves the decode instances no time for it"
+        fix = "lower slo.tokens_per_s, give the profile smaller, faster batches, or write local_prefill: dedicated"
+        return InfeasibleError(Problem("slo", scenario.origin.where(("slo", "tokens_per_s")), message, fix))
     message = "no split of the pd cluster serves this traffic: without local prefill the link must carry all of it"
     fix = "give the pd cluster one more instance, or the link some bandwidth"
     return InfeasibleError(Problem("split", scenario.origin.where(("links",)), message, fix))
@@ -146,7 +152,7 @@ def _operating_point(scenario: Scenario, problem: TwoPoolProblem, decision: Deci
 
 def _robust(scenario: Scenario, problem: TwoPoolProblem, asked: Asked, share: float) -> tuple[results.Robust, Decision]:
     """The decision with the best worst case, and what it gains there over the one that is best by the figures."""
-    worst_scenario, worst_problem = worst_case(scenario, share)
+    worst_scenario, worst_problem = worst_case(scenario, problem, share)
     chosen, nominal = (
         most_served(each, of, asked) for each, of in ((worst_scenario, worst_problem), (scenario, problem))
     )
@@ -229,5 +235,5 @@ def _priced(best: results.Plan, scenario: Scenario) -> results.Plan:
 def _too_slow(scenario: Scenario) -> InfeasibleError:
     slos = " and ".join(f"{slo.name} of {slo.limit_s:g} s" for slo in scenario.service.ttft)
     message = f"no threshold and no split holds a TTFT {slos}, not even at the lowest load"
-    fix = "allow it more time, or shorten prefill: faster instances, shorter prompts, less to send after prefill"
+    fix = "allow it more time, or shorten what it waits for: prefill, the round trip, what is sent after prefill"
     return InfeasibleError(Problem("slo", scenario.origin.where(("slo", "ttft")), message, fix))

@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from prfaas_opt.throughput.expectation import Expectation
 
@@ -266,6 +266,12 @@ class Decision(Struct, frozen=True):
         """Offloads every length above a threshold."""
         offloaded = ((threshold_tokens, math.inf),) if threshold_tokens < lengths.last_threshold else ()
         return cls(offloaded, split, throughput_rps)
+
+    def for_other_lengths(self, lengths: LengthDistribution) -> Decision:
+        """The same for other lengths: what offloads every request of some lengths offloads every request of any."""
+        if self.offloaded and self.offloaded[0][0] <= lengths.first_threshold:
+            return structs.replace(self, offloaded=((0.0, math.inf),))
+        return self
 
     def threshold_tokens(self, lengths: LengthDistribution) -> int:
         """The longest length kept, where what is longer is offloaded."""

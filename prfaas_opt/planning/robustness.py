@@ -14,9 +14,7 @@ from prfaas_opt.planning.variations import (
     FIGURES,
     LOCAL_FIGURES,
     with_figure_off,
-    with_local_latency,
     with_more,
-    with_remote_latency,
 )
 
 if TYPE_CHECKING:
@@ -84,15 +82,17 @@ def deviations(
     shares: Sequence[float] = DEVIATIONS,
 ) -> tuple[results.Deviation, ...]:
     """Each figure off by each share: the deployed decision re-evaluated, and a new plan."""
-    rows = []
+    rows, for_any_lengths = [], served.decision.for_other_lengths(problem.lengths)
     for figure in FIGURES if problem.remote else LOCAL_FIGURES:
         for share in shares:
-            changed = with_figure_off(scenario, problem, figure, 1.0 + share)
-            anew = most_served(scenario, changed, asked) if changed is not None else None
-            if changed is None or anew is None:
+            off = with_figure_off(scenario, problem, figure, 1.0 + share)
+            anew = most_served(*off, asked) if off is not None else None
+            if off is None or anew is None:
                 rows.append(results.Deviation(figure, share, None, None, None, None))
                 continue
-            deployed = served_as_deployed(scenario, changed, served.decision, asked)
+            _, changed = off
+            decision = for_any_lengths if figure == "mean input length" else served.decision
+            deployed = served_as_deployed(*off, decision, asked)
             rows.append(
                 results.Deviation(
                     figure,
@@ -100,7 +100,7 @@ def deviations(
                     deployed,
                     max(anew.rate_rps, deployed) if asked.goodput else anew.rate_rps,
                     _instances(scenario, changed, anew.decision),
-                    anew.decision.split != served.decision.split,
+                    changed.roles(anew.decision.split) != problem.roles(served.decision.split),
                 )
             )
     return tuple(rows)
@@ -148,17 +148,6 @@ def failures(scenario: Scenario, problem: TwoPoolProblem, served: Served, asked:
             )
         )
     return tuple(rows)
-
-
-def worst_case(scenario: Scenario, share: float) -> tuple[Scenario, TwoPoolProblem]:
-    """The scenario and the problem where latencies are longer and bandwidth is less by a share, all at once.
-
-    What a decision serves never grows with a latency and never falls with bandwidth. So of all deviations within the
-    share this one is the worst, for every decision: what serves most here has the best worst case.
-    """
-    worst = with_more(scenario, bandwidth_factor=1.0 - share)
-    problem = with_local_latency(two_pool_problem(worst), 1.0 + share)
-    return worst, problem if problem.remote is None else with_remote_latency(problem, 1.0 + share)
 
 
 def _slower(scenario: Scenario) -> Scenario | None:

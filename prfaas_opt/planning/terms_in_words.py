@@ -52,6 +52,8 @@ def _terms(scenario: Scenario) -> Iterator[tuple[str, str, bool]]:
             f"round trip {units.format_ms(route.rtt_s)}" if route.rtt_s else "no round trip",
             "links.rtt" in given,
         )
+        if route.measured_percentile is not None:
+            yield "bandwidth", f"bandwidth at P{route.measured_percentile:g} of what was measured", True
         flows = _flows(route)
         yield "flows", flows or "flows unlimited", bool(flows)
         nics = [each for each in (scenario.remote, pd) if each.admission.nic_bytes_per_s is not None]

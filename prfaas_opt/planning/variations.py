@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from msgspec import structs
 
 from prfaas_opt.errors import InfeasibleError, InputError
-from prfaas_opt.planning.build import two_pool_problem
+from prfaas_opt.planning.build import carried_by_link, two_pool_problem
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.problem import TwoPoolProblem
@@ -40,27 +40,45 @@ def with_more(
 
 def with_figure_off(
     scenario: Scenario, problem: TwoPoolProblem, figure: Figure, factor: float
-) -> TwoPoolProblem | None:
-    """The problem of a scenario with one of its figures multiplied; None where lengths would leave a profile's range.
+) -> tuple[Scenario, TwoPoolProblem] | None:
+    """A scenario and its problem with one of the figures multiplied; None where lengths would leave a profile's range.
 
     Args:
         scenario, problem: what is planned.
         figure, factor: what is off.
     """
     if figure == "local prefill latency":
-        return with_local_latency(problem, factor)
+        return scenario, with_local_latency(problem, factor)
     if figure == "remote prefill latency":
-        return with_remote_latency(problem, factor)
+        return scenario, with_remote_latency(problem, factor)
     if figure == "link bandwidth":
-        return two_pool_problem(with_more(scenario, bandwidth_factor=factor))
+        changed = with_more(scenario, bandwidth_factor=factor)
+        return changed, two_pool_problem(changed)
     lengths = scenario.workload.input_tokens.scaled(factor)
     if lengths is None:
         return None
     workload = dataclasses.replace(scenario.workload, input_tokens=lengths)
+    changed = dataclasses.replace(scenario, workload=workload)
     try:
-        return two_pool_problem(dataclasses.replace(scenario, workload=workload))
+        return changed, two_pool_problem(changed)
     except (InputError, InfeasibleError):
         return None
+
+
+def worst_case(scenario: Scenario, problem: TwoPoolProblem, share: float) -> tuple[Scenario, TwoPoolProblem]:
+    """The scenario and the problem where latencies are longer and bandwidth is less by a share, all at once.
+
+    What a decision serves never grows with a latency and never falls with bandwidth. So of all deviations within the
+    share this one is the worst, for every decision: what serves most here has the best worst case.
+    """
+    worst = with_more(scenario, bandwidth_factor=1.0 - share)
+    slower = with_local_latency(problem, 1.0 + share)
+    if slower.remote is None:
+        return worst, slower
+    slower = with_remote_latency(slower, 1.0 + share)
+    assert slower.remote is not None
+    remote = dataclasses.replace(slower.remote, egress_bytes_per_s=carried_by_link(worst).bytes_per_s)
+    return worst, dataclasses.replace(slower, remote=remote)
 
 
 def with_local_latency(problem: TwoPoolProblem, factor: float) -> TwoPoolProblem:

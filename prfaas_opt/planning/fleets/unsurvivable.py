@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from prfaas_opt.fleet import Fleet
+    from prfaas_opt.fleet_results import FailureKind
     from prfaas_opt.planning.fleets.network import Network
     from prfaas_opt.planning.fleets.search import Found
     from prfaas_opt.planning.fleets.states import Failure
@@ -40,25 +41,31 @@ def named(failure: Failure) -> str:
     return f"{words[failure.kind]} {failure.part}"
 
 
-def why_none_survives(fleet: Fleet, failures: Sequence[Failure], options: SolverOptions) -> list[Problem]:
+def why_none_survives(
+    fleet: Fleet, failures: Sequence[Failure], kinds: Sequence[FailureKind], options: SolverOptions
+) -> list[Problem]:
     """The failures that no fleet within the limits survives, a problem each; or those not survived together.
 
     Args:
         fleet: with its limits.
         failures: that are not survived together.
+        kinds: of failures that were asked to be survived; changes are enough for all of them.
         options: the solver.
 
     Raises:
         SolverError: the solver failed.
     """
-    return _Why(fleet, failures, options).problems()
+    return _Why(fleet, failures, kinds, options).problems()
 
 
 class _Why:
-    def __init__(self, fleet: Fleet, failures: Sequence[Failure], options: SolverOptions) -> None:
+    def __init__(
+        self, fleet: Fleet, failures: Sequence[Failure], kinds: Sequence[FailureKind], options: SolverOptions
+    ) -> None:
         limit_s = _TRY_S if options.solver == "HIGHS" else None
         self._options = dataclasses.replace(options, bins=_BINS, time_limit_s=limit_s)
         self._fleet, self._failures, self._network = fleet, tuple(failures), network_of(fleet)
+        self._asked = failures_of(self._network, kinds)
         self._demand = f"{fleet.demand_rps:.6g} req/s"
 
     def problems(self) -> list[Problem]:
@@ -81,8 +88,8 @@ class _Why:
             rest = [other for other in together if other is not each]
             if not self._feasible(rest):
                 together = rest
-        words = ", or of ".join(map(named, together))
-        message = f"no fleet within the limits serves {self._demand} whichever is lost of these: {words}"
+        words = ", or ".join(map(named, together))
+        message = f"no fleet within the limits serves {self._demand} after the loss of any of these: {words}"
         return [Problem("survive", self._where(together[0]), message, self._fix(together))]
 
     def _cut_off(self, failure: Failure) -> Problem:
@@ -114,7 +121,7 @@ class _Why:
         return Search(in_states(network, failures), terms, self._options, gap).run()
 
     def _fix(self, failures: Sequence[Failure]) -> str:
-        fixes = list(self._changes(failures))
+        fixes = list(self._changes(self._asked))
         kinds = " and ".join(dict.fromkeys(each.kind for each in failures))
         return "; or ".join([*fixes, f"leave {kinds} out of --survive"])
 
