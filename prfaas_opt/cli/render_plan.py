@@ -421,9 +421,9 @@ def _deviation(plan: Plan, row: Deviation) -> str:
     if row.deployed_rps is None or row.replanned_rps is None or row.replanned_instances is None:
         return "outside a profile"
     kept, anew = (format_share(rps / plan.served_rps - 1, signed=True) for rps in (row.deployed_rps, row.replanned_rps))
-    split = (
-        f" ({row.replanned_instances.pd_prefill} / {row.replanned_instances.pd_decode})" if row.split_changes else ""
-    )
+    split = ""
+    if row.split_changes and row.replanned_rps > row.deployed_rps * (1 + _NOTICED):
+        split = f" ({row.replanned_instances.pd_prefill}/{row.replanned_instances.pd_decode})"
     return f"{kept} / {anew}{split}"
 
 
