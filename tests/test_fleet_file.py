@@ -127,12 +127,19 @@ def test_two_pools_are_the_fleet_they_were(data: Any) -> None:
         ("clusters.pd", {"role": "pd", "hardware": {"H20": {"gpus": 64}}}),
         ("clusters.pd", {"role": "pd", "hardware": {"H20": {"instances": 8}}}),
         ("links.0.bandwidth", {"min": "12.5GB/s", "max": "100Gbps"}),
-        ("links.0.bandwidth", {"measured": ["200Gbps", "100Gbps"], "percentile": 0}),
         ("demand_rps", 7),
     ],
 )
 def test_other_ways_to_write_two_pools(path: str, value: Any) -> None:
     assert load_any(with_set(TWO_POOLS, path, value)) == load_scenario(TWO_POOLS)
+
+
+def test_a_measured_bandwidth_is_two_pools() -> None:
+    measured = load_any(with_set(TWO_POOLS, "links.0.bandwidth", {"measured": ["200Gbps", "100Gbps"], "percentile": 0}))
+    assert isinstance(measured, Scenario)
+    assert measured.link is not None
+    assert measured.link.bandwidth_bytes_per_s == 12.5e9
+    assert measured.link.route.measured_percentile == 0
 
 
 def test_one_entry_of_traffic_is_two_pools() -> None:
