@@ -293,7 +293,7 @@ def check_survives(fleet: Fleet, kinds: Sequence[FailureKind], found: Surviving)
 @pytest.mark.parametrize("kinds", KINDS, ids=",".join)
 def test_cost_against_brute_force(kinds: tuple[FailureKind, ...]) -> None:
     feasible = dearer = 0
-    for seed, fleet in SMALL[:: 1 if "site" in kinds else 3]:
+    for seed, fleet in SMALL[:: 1 if "site" in kinds else 4]:
         expected, found = brute_force(fleet, kinds), surviving(fleet, kinds)
         assert (found is None) == (expected is None), seed
         if found is None or expected is None:
@@ -310,7 +310,7 @@ def test_cost_against_brute_force(kinds: tuple[FailureKind, ...]) -> None:
 def test_surviving_more_never_costs_less() -> None:
     rising = 0
     chain: list[tuple[FailureKind, ...]] = [("instance",), ("link", "instance"), ("link", "instance", "site")]
-    for seed, fleet in SMALL[1::3]:
+    for seed, fleet in SMALL[1::5]:
         costs = [found.solved.usd_per_hour if (found := surviving(fleet, kinds)) else math.inf for kinds in chain]
         for less, more in itertools.pairwise(costs):
             assert less <= more * (1 + 2e-5) + 1e-6, seed
@@ -322,7 +322,7 @@ def test_many_states_at_once_bound_and_survive(monkeypatch: pytest.MonkeyPatch) 
     """The way of large fleets, taken by small ones: its bound is below the optimum, what it buys survives."""
     monkeypatch.setattr(survival, "_MOST_WAYS", 0)
     checked = 0
-    for seed, fleet in SMALL[::4]:
+    for seed, fleet in SMALL[::5]:
         kinds: tuple[FailureKind, ...] = ("link", "instance")
         expected, found = brute_force(fleet, kinds), surviving(fleet, kinds)
         assert (found is None) == (expected is None), seed
