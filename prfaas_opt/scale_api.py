@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from msgspec import Meta, Struct
 
 from prfaas_opt.errors import InputError, Problem
-from prfaas_opt.fitting.plausibility import stated_lengths
 from prfaas_opt.io.catalog import shipped_folder
 from prfaas_opt.io.files import write_text
 from prfaas_opt.io.loading import find, load_model, model_of
 from prfaas_opt.io.measured_profile import yaml_text
+from prfaas_opt.io.scaled_figures import data_lengths, decode_mapping, fixed_s, prefill_mapping, scaled_latency
 from prfaas_opt.io.wording import shown, suggestion
 from prfaas_opt.io.yaml_file import parse_document, read_document
 from prfaas_opt.profiles.accelerators import (
@@ -25,8 +25,8 @@ from prfaas_opt.profiles.accelerators import (
     accelerator,
     accelerator_name,
 )
-from prfaas_opt.profiles.curve import terms_at
 from prfaas_opt.profiles.memory import InstanceMemory
+from prfaas_opt.units import format_gb
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.curve import Curve
@@ -38,7 +38,6 @@ FORMATS = ("fp8", "fp16", "fp4")
 
 Seconds = Annotated[float, Meta(ge=0, description="seconds")]
 Factor = Annotated[float, Meta(gt=0, description="the new time over the old")]
-_DIGITS = 6
 
 
 class ScaledLatency(Struct, frozen=True):
@@ -146,7 +145,7 @@ def scale_model(
     memory, room = _memory(profile, source, target, to_hardware, document.data.get("active_parameters"))
 
     compute = source.rates_per_s[name] / target.rates_per_s[name]
-    fixed = _fixed_s(profile.prefill_s)
+    fixed = fixed_s(profile.prefill_s)
     tests = tuple(_back_tests(loaded, path))
     prefill_range, decode_range = (_range([t for t in tests if t.figure == kind]) for kind in ("prefill", "decode"))
     bandwidth = _bandwidth_ratio(source, target) if decode is not None else None
@@ -157,13 +156,13 @@ def scale_model(
     new: dict[str, Any] = {
         "hardware": to_hardware.strip(),
         "gpus_per_instance": profile.gpus_per_instance,
-        "prefill": _prefill_mapping(profile.prefill_s, raw["prefill"], fixed, compute),
+        "prefill": prefill_mapping(profile.prefill_s, raw["prefill"], fixed, compute),
     }
     if raw.get("kv_cache") is not None:
         new["kv_cache"] = raw["kv_cache"]
         provenance["kv_cache"] = str(raw["provenance"]["kv_cache"])
     if decode is not None and bandwidth is not None:
-        new["decode"] = _decode_mapping(decode, bandwidth)
+        new["decode"] = decode_mapping(decode, bandwidth)
         provenance["decode"] = (
             f"assumed, {profile.hardware} ({profile.provenance['decode']}) times {bandwidth:.3g}, the ratio of memory "
             f"bandwidths; {_in_words(decode_range)}"
@@ -283,84 +282,21 @@ def _memory(
         weights = profile.memory.weights_bytes
         memory = InstanceMemory(profile.memory.usable_bytes * target.memory_bytes / source.memory_bytes, weights)
     if weights + longest > (memory.usable_bytes if memory else room):
-        has = f"may use {_gb(memory.usable_bytes)}" if memory else f"have {_gb(room)}"
+        has = f"may use {format_gb(memory.usable_bytes)}" if memory else f"have {format_gb(room)}"
         message = (
             f"{profile.gpus_per_instance} x {to_name} {has}, expected room for {'the weights and ' if weights else ''}"
-            f"the KVCache of the longest prompt, {_gb(weights + longest)}"
+            f"the KVCache of the longest prompt, {format_gb(weights + longest)}"
         )
         fix = "scale from a profile of an instance with more GPUs, or to hardware with more memory"
         raise InputError(Problem("too-small", "--to", message, fix))
     return memory, room
 
 
-def _formula(curve: Curve) -> tuple[float, float, float] | None:
-    """The coefficients of a curve that is ``a + b*l + c*l^2``; None for a table."""
-    terms = terms_at(curve, curve.measured_high_tokens)
-    if tuple(exponent for _, exponent in terms) != (0.0, 1.0, 2.0):
-        return None
-    (a, _), (b, _), (c, _) = terms
-    return a, b, c
-
-
-def _data_lengths(curve: Curve) -> list[float]:
-    return [length for length in stated_lengths(curve) if length <= curve.measured_high_tokens]
-
-
-def _fixed_s(curve: Curve) -> float:
-    """The part of a latency that no prompt is too short for.
-
-    A formula states it. In a table it is where the line through the first two points meets length zero: at most what
-    the true convex curve has there.
-    """
-    formula = _formula(curve)
-    if formula is not None:
-        return formula[0]
-    lengths = _data_lengths(curve)
-    x0, x1 = lengths[:2]
-    y0, y1 = curve(x0), curve(x1)
-    return max(0.0, min(y0 - x0 * (y1 - y0) / (x1 - x0), *(curve(length) for length in lengths)))
-
-
-def _scaled_latency(curve: Curve, fixed: float, ratio: float) -> Callable[[float], float]:
-    return lambda length: fixed + (curve(length) - fixed) * ratio
-
-
-def _prefill_mapping(curve: Curve, raw: dict[str, Any], fixed: float, ratio: float) -> dict[str, Any]:
-    formula, lengths = _formula(curve), _data_lengths(curve)
-    if formula is not None:
-        a, b, c = formula
-        names = ("a_s", "b_s_per_token", "c_s_per_token2")
-        coefficients = dict(zip(names, map(_rounded, (a, b * ratio, c * ratio)), strict=True))
-        mapping: dict[str, Any] = {"quadratic": coefficients, "range_tokens": [round(lengths[0]), round(lengths[-1])]}
-    else:
-        scaled = _scaled_latency(curve, fixed, ratio)
-        mapping = {
-            "lengths_tokens": [round(length) for length in lengths],
-            "latency_s": [_rounded(scaled(length)) for length in lengths],
-            "interpolation": raw.get("interpolation", "log-log"),
-        }
-    if curve.upper > curve.measured_high_tokens:
-        mapping["extrapolate_to_tokens"] = round(curve.upper)
-    return mapping
-
-
-def _decode_mapping(decode: DecodeProfile, ratio: float) -> dict[str, Any]:
-    mapping: dict[str, Any] = {"batch": list(decode.batches)}
-    if decode.contexts_tokens:
-        mapping["context_tokens"] = [round(context) for context in decode.contexts_tokens]
-        mapping["step_s"] = [[_rounded(s * ratio) for s in row] for row in zip(*decode.columns_s, strict=True)]
-    else:
-        mapping["step_s"] = [_rounded(step * ratio) for step in decode.steps_s]
-    if decode.accepted_tokens != 1:
-        mapping["accepted_tokens"] = decode.accepted_tokens
-    return mapping
-
-
 def _scaled_rows(
     curve: Curve, fixed: float, ratio: float, uncertainty: StatedOverScaled | None
 ) -> Iterator[ScaledLatency]:
-    scaled = _scaled_latency(curve, fixed, ratio)
-    for length in _data_lengths(curve):
+    scaled = scaled_latency(curve, fixed, ratio)
+    for length in data_lengths(curve):
         value = scaled(length)
         ends = (None, None) if uncertainty is None else (value * uncertainty.least, value * uncertainty.most)
         yield ScaledLatency(length, curve(length), value, *ends)
@@ -408,10 +344,10 @@ def _prefill_tests(
         return
     curves = one.prefill_s, other.prefill_s
     ratio = source.rates_per_s[common[0]] / target.rates_per_s[common[0]]
-    scaled = _scaled_latency(curves[0], _fixed_s(curves[0]), ratio)
+    scaled = scaled_latency(curves[0], fixed_s(curves[0]), ratio)
     low = max(max(curve.measured_low_tokens, 1.0) for curve in curves)
     high = min(curve.measured_high_tokens for curve in curves)
-    for length in sorted({length for curve in curves for length in _data_lengths(curve) if low <= length <= high}):
+    for length in sorted({length for curve in curves for length in data_lengths(curve) if low <= length <= high}):
         yield _test(name, "prefill", one, other, length, scaled(length), curves[1](length))
 
 
@@ -489,14 +425,5 @@ def _warnings(
     if profile.memory is None:
         yield (
             f"no memory is stated, so none bounds the batch; {profile.gpus_per_instance} x {to_hardware.strip()} have "
-            f"{_gb(room)} for weights and KVCache"
+            f"{format_gb(room)} for weights and KVCache"
         )
-
-
-def _gb(size_bytes: float) -> str:
-    gigabytes = size_bytes / 1e9
-    return f"{gigabytes:,.0f} GB" if gigabytes >= 100 else f"{gigabytes:.3g} GB"
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

@@ -281,6 +281,16 @@ def format_size(size_bytes: float) -> str:
     return f"{size_bytes:.3g} B"
 
 
+def format_gb(size_bytes: float) -> str:
+    """A size for people, in GB as data sheets have it.
+
+    >>> format_gb(141e9), format_gb(2.5e9)
+    ('141 GB', '2.5 GB')
+    """
+    gigabytes = size_bytes / GB
+    return f"{gigabytes:,.0f} GB" if gigabytes >= 100 else f"{gigabytes:.3g} GB"
+
+
 def format_ms(seconds: float) -> str:
     """A short time for people.
 

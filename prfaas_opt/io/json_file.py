@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.document import DEEPEST, Document, FieldPath
-from prfaas_opt.io.wording import printable
+from prfaas_opt.io.files import read_text
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,31 +28,8 @@ def read_json_document(path: Path, kind: str) -> Document:
     Raises:
         InputError: the file is missing, unreadable, or not JSON.
     """
-    name = printable(str(path))
-    try:
-        if path.is_file() and path.stat().st_size > LARGEST_BYTES:
-            message = f"is larger than {LARGEST_BYTES // 2**20} MiB, expected a {kind}"
-            raise InputError(Problem("wrong-file", name, message, f"name the {kind} itself"))
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        problem = Problem("missing-file", name, f"there is no such {kind}", "check the path")
-    except IsADirectoryError:
-        problem = Problem("missing-file", name, f"is a folder, expected a {kind}", "name the file in it")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        problem = Problem("unreadable-file", name, f"cannot be read: {reason}", "check the path and its rights")
-    else:
-        return parse_json_document(_decoded(raw, name), name, path.parent)
-    raise InputError(problem)
-
-
-def _decoded(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        what = f"holds the byte 0x{raw[error.start]:02x}, expected UTF-8 text"
-        raise InputError(Problem("unreadable-file", f"{name}:{line}", what, "save it as UTF-8 text")) from None
+    name, text = read_text(path, kind, "JSON", LARGEST_BYTES)
+    return parse_json_document(text, name, path.parent)
 
 
 def parse_json_document(text: str, name: str, folder: Path | None = None) -> Document:

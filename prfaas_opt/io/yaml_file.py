@@ -13,6 +13,7 @@ from yaml.reader import Reader
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.document import DEEPEST, UNREADABLE, Document, FieldPath
+from prfaas_opt.io.files import read_text
 from prfaas_opt.io.wording import printable, shown
 
 if TYPE_CHECKING:
@@ -63,33 +64,8 @@ def read_document(path: Path, kind: str) -> Document:
     Raises:
         InputError: the file is missing, unreadable, or not YAML.
     """
-    name = printable(str(path))
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        problem = Problem("missing-file", name, f"there is no such {kind} file", "check the path")
-    except IsADirectoryError:
-        problem = Problem("missing-file", name, f"is a folder, expected a {kind} file", "name a file in it")
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        problem = Problem("unreadable-file", name, f"cannot be read: {reason}", "check the path and its rights")
-    else:
-        return parse_document(_decoded(raw, name), name, path.parent)
-    raise InputError(problem)
-
-
-def _decoded(raw: bytes, name: str) -> str:
-    try:
-        return raw.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        if raw.startswith((b"\xff\xfe", b"\xfe\xff")):
-            line, what = 1, "is UTF-16 text, expected UTF-8"
-        elif b"\0" in raw:
-            line, what = 1, "is not a text file, expected YAML"
-        else:
-            what = f"holds the byte 0x{raw[error.start]:02x}, expected UTF-8 text"
-        raise InputError(Problem("unreadable-file", f"{name}:{line}", what, "save it as UTF-8 text")) from None
+    name, text = read_text(path, f"{kind} file", "YAML")
+    return parse_document(text, name, path.parent)
 
 
 def parse_document(text: str, name: str, folder: Path | None = None) -> Document:
