@@ -218,6 +218,9 @@ class DecodePoint(Struct, frozen=True):
         Literal["slo", "memory", "profile", "prefill"],
         Meta(description="what rules out a larger batch; profile: none measured; prefill: less time for it beside"),
     ]
+    prefill_most_share: Annotated[
+        float | None, Meta(description="of its time that the token rate leaves for prefill; null if none is done there")
+    ]
 
 
 class Robust(Struct, frozen=True):

@@ -181,7 +181,13 @@ def _resources(plan: Plan, scenario: Scenario) -> Table:
     name = f"{pd.hardware} decode" + ("+prefill" if on_decode else "")
     table.add_row(name, str(counts.pd_decode), *_used(used.pd_decode), *_gains(plan, pd.name, "pd_decode"))
     if on_decode:
-        table.add_row("  of it prefill", _most_prefill(plan, scenario), *_used(used.pd_prefill), "", "")
+        table.add_row(
+            "  of it prefill",
+            f"max {format_share(plan.decode.prefill_most_share or 0.0)}",
+            *_used(used.pd_prefill),
+            "",
+            "",
+        )
     if link is not None:
         resource = f"{link.source} to {link.destination}"
         bandwidth = format_gbps(to_gbps(link.bandwidth_bytes_per_s))
@@ -191,15 +197,6 @@ def _resources(plan: Plan, scenario: Scenario) -> Table:
             share *= to_gbps(link.bandwidth_bytes_per_s) / plan.link.gbps
         table.add_row("link, +10 %", bandwidth, *_used(share), *_gains(plan, resource, "egress"))
     return table
-
-
-def _most_prefill(plan: Plan, scenario: Scenario) -> str:
-    """The share of time that the token rate leaves for prefill on decode instances."""
-    profile = scenario.model.profile(scenario.pd.hardware)
-    if scenario.tokens_per_s is None or profile is None or profile.decode is None:
-        return ""
-    share = 1.0 - plan.decode.step_s * scenario.tokens_per_s / profile.decode.accepted_tokens
-    return f"max {format_share(max(share, 0.0))}"
 
 
 def _used(share: float | None) -> tuple[str, str]:

@@ -255,10 +255,12 @@ def _link(scenario: Scenario) -> results.CarriedBy | None:
 
 def _decode(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> results.DecodePoint:
     largest = decoding_of(scenario)
-    batch = decision.split if isinstance(problem, OnDecodeProblem) else largest.batch
+    batch, most_share = largest.batch, None
+    if isinstance(problem, OnDecodeProblem):
+        batch, most_share = decision.split, problem.at_batch[decision.split].prefill_share
     step_s = limits_of_decode(scenario).step_s(batch)
     limited_by = largest.limited_by if batch == largest.batch else "prefill"
-    return results.DecodePoint(batch, step_s, largest.context_tokens, limited_by)
+    return results.DecodePoint(batch, step_s, largest.context_tokens, limited_by, most_share)
 
 
 def _provenance(profile: Profile, cluster: Cluster) -> results.PoolProvenance:
