@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -23,10 +23,41 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Objective, Policy, Scenario
 
 
+UnderLoad = Literal["at every load", "at the objective", "neither"]
+"""Which latencies with queues a plan tells."""
+
+
 def planned(
     scenario: Scenario, policy: Policy, sensitivity: bool, objective: Objective | None, robust_share: float | None
 ) -> results.Plan:
     """The plan of a scenario; the arguments are those of ``api.plan``."""
+    plan, deployed, problem, served, asked = _best(scenario, policy, objective, robust_share, "at every load")
+    return structs.replace(
+        plan,
+        what_ifs=what_ifs(deployed, problem, served, asked),
+        failures=failures(deployed, problem, served, asked),
+        sensitivity=deviations(deployed, problem, served, asked, DEVIATIONS if sensitivity else NEAR_DEVIATIONS),
+    )
+
+
+def planned_alone(scenario: Scenario, objective: Objective | None = None) -> results.Plan:
+    """The plan of a scenario and its baselines, without what-ifs, failures, deviations and latencies by load."""
+    return _best(scenario, "threshold", objective, None, "at the objective").plan
+
+
+class _Best(NamedTuple):
+    """A plan, and what its changes are planned from."""
+
+    plan: results.Plan
+    deployed: Scenario
+    problem: TwoPoolProblem
+    served: Served
+    asked: Asked
+
+
+def _best(
+    scenario: Scenario, policy: Policy, objective: Objective | None, robust_share: float | None, under_load: UnderLoad
+) -> _Best:
     objective = objective or ("goodput" if scenario.service.ttft else "throughput")
     _check_asked(scenario, policy, objective, robust_share)
     asked = Asked(policy, goodput=bool(scenario.service.ttft) and objective != "throughput")
@@ -41,19 +72,15 @@ def planned(
     robust = None
     if robust_share is not None:
         robust, chosen = _robust(deployed, problem, asked, robust_share)
-    best, served = _described(deployed, problem, "prfaas-pd", asked, chosen)
-    baselines, _ = _baselines(scenario, asked, under_load=False)
-    best = _priced(_over(best, _homogeneous(baselines)), scenario)
-    asked = structs.replace(asked, robust_share=robust_share)
-    return structs.replace(
-        best,
+    best, served = _described(deployed, problem, "prfaas-pd", asked, chosen, under_load)
+    baselines, _ = _baselines(scenario, asked, under_load="neither")
+    best = structs.replace(
+        _priced(_over(best, _homogeneous(baselines)), scenario),
         objective=objective,
         robust=robust,
-        what_ifs=what_ifs(deployed, problem, served, asked),
-        failures=failures(deployed, problem, served, asked),
-        sensitivity=deviations(deployed, problem, served, asked, DEVIATIONS if sensitivity else NEAR_DEVIATIONS),
         baselines=tuple(_ratio(best, each) for each in baselines),
     )
+    return _Best(best, deployed, problem, served, structs.replace(asked, robust_share=robust_share))
 
 
 def compared(scenario: Scenario) -> results.Comparison:
@@ -105,7 +132,7 @@ def _described(
     name: results.Name,
     asked: Asked,
     chosen: Decision | None = None,
-    under_load: bool = True,
+    under_load: UnderLoad = "at every load",
 ) -> tuple[results.Plan, Served]:
     """A deployment at its optimum, or with a decision that was made otherwise, and what it serves."""
     capacity = solve(problem, asked.policy)
@@ -127,13 +154,13 @@ def _described(
     served_rps = point.rate_rps if asked.goodput and point else None
     described = describe(scenario, problem, solution, name, served_rps)
     described = structs.replace(described, objective="goodput" if asked.goodput else "throughput")
-    if under_load and scenario.estimator == "expected-time":
+    if under_load != "neither" and scenario.estimator == "expected-time":
         from prfaas_opt.planning.under_load import operating_point, ttft_by_load
 
         described = structs.replace(
             described,
             operating_point=operating_point(scenario, problem, point, capacity.decision) if point else None,
-            ttft_by_load=ttft_by_load(scenario, problem, solution.decision),
+            ttft_by_load=ttft_by_load(scenario, problem, solution.decision) if under_load == "at every load" else (),
         )
     return described, Served(solution.decision, described.served_rps)
 
@@ -173,7 +200,7 @@ def _robust(scenario: Scenario, problem: TwoPoolProblem, asked: Asked, share: fl
 
 
 def _baselines(
-    scenario: Scenario, asked: Asked, under_load: bool = True
+    scenario: Scenario, asked: Asked, under_load: UnderLoad = "at every load"
 ) -> tuple[list[results.Plan], list[results.Unavailable]]:
     """The homogeneous cluster and the naive split, where they are possible; and why not."""
     baselines, unavailable = [], []

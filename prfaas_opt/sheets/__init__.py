@@ -1,0 +1,1 @@
+"""Spreadsheets: scenarios in, plans out."""

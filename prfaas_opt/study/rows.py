@@ -1,0 +1,55 @@
+"""What a study plans: rows of field values over a base document, whatever they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from prfaas_opt.errors import Problem
+    from prfaas_opt.io.document import Document
+    from prfaas_opt.scenario import Objective
+
+
+class Rows(Protocol):
+    """The scenarios of a study. It can be pickled: workers get a copy.
+
+    Attributes:
+        name: of the study, for people.
+        base: the document that every row changes.
+        fields: field paths as ``--set`` takes them, ``clusters.pd.instances``, one a column.
+        objective: what is planned for; None: as ``plan`` chooses.
+    """
+
+    name: str
+    base: Document
+    fields: tuple[str, ...]
+    objective: Objective | None
+
+    def __len__(self) -> int:
+        """How many scenarios there are."""
+
+    def values(self, start: int, stop: int) -> Sequence[tuple[Any, ...]]:
+        """Rows ``start`` to ``stop``: a plain value a field, as a YAML file would have it; ``UNSET`` where none is.
+
+        The same whatever the range that it is asked for in.
+        """
+
+    def where(self, row: int, field: str) -> str:
+        """What an error calls the place of a row's field: ``Scenarios!D7``, or ``row 12 clusters.pd.instances``."""
+
+    def problems(self, row: int) -> Sequence[Problem]:
+        """What is known to be wrong with a row before it is planned."""
+
+
+class _Unset:
+    """Stands for a field that a row leaves as the base has it."""
+
+    def __repr__(self) -> str:
+        return "UNSET"
+
+    def __reduce__(self) -> str:
+        return "UNSET"
+
+
+UNSET = _Unset()
