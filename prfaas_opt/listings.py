@@ -53,6 +53,15 @@ class KvAnswer(Struct, frozen=True):
     left_out: Annotated[tuple[str, ...], Meta(description="models without a profile for the hardware")] = ()
 
 
+class CachedListing(Struct, frozen=True):
+    """Prefill of prompts with a cached prefix: a row for each cached length, a column for each uncached one."""
+
+    cached_tokens: tuple[float, ...]
+    uncached_tokens: tuple[float, ...]
+    latency_s: tuple[tuple[float, ...], ...]
+    occupancy_s: Annotated[tuple[tuple[float, ...], ...] | None, Meta(description="null where it is the latency")]
+
+
 class ProfileListing(Struct, frozen=True):
     """A model on one hardware; sources are in words, their first one being the kind."""
 
@@ -67,6 +76,7 @@ class ProfileListing(Struct, frozen=True):
     accepted_tokens: Annotated[float, Meta(ge=1, description="tokens that a request gains in one decode step")]
     memory_bytes: Annotated[tuple[float, float] | None, Meta(description="usable, and what weights take of it")]
     occupancy_s: Annotated[tuple[float, ...] | None, Meta(description="in each row; null where it is the latency")]
+    prefill_cached: Annotated[CachedListing | None, Meta(description="null: it follows from prefill by a rule")]
 
 
 class ModelListing(Struct, frozen=True):
@@ -230,7 +240,20 @@ def _profile_listing(model: Model, profile: Profile) -> ProfileListing:
         decode.accepted_tokens if decode else 1.0,
         (memory.usable_bytes, memory.weights_bytes) if memory else None,
         tuple(occupancy_s(float(length)) for length in lengths) if occupancy_s else None,
+        _cached_listing(profile),
     )
+
+
+def _cached_listing(profile: Profile) -> CachedListing | None:
+    latency, occupancy = profile.cached_prefill_s, profile.cached_occupancy_s
+    if latency is None:
+        return None
+    rows = [
+        tuple(tuple(row(x) for x in table.uncached_tokens) for row in table.rows_s)
+        for table in (latency, occupancy)
+        if table is not None
+    ]
+    return CachedListing(latency.cached_tokens, latency.uncached_tokens, rows[0], rows[1] if occupancy else None)
 
 
 def _workload_listing(name: str) -> WorkloadListing:

@@ -422,6 +422,8 @@ def _warnings(
         yield f"the decode steps on {profile.hardware} are assumed themselves: {profile.provenance['decode'].source}"
     if profile.stated_occupancy_s is not None:
         yield "the occupancy is left out: a prompt then takes the instance for its whole latency"
+    if profile.cached_prefill_s is not None:
+        yield "prefill_cached is left out: prefill with a cached prefix then follows from prefill by a rule"
     if profile.memory is None:
         yield (
             f"no memory is stated, so none bounds the batch; {profile.gpus_per_instance} x {to_hardware.strip()} have "

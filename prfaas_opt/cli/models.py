@@ -18,7 +18,7 @@ from prfaas_opt.units import format_length, format_ms, format_size, format_token
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from prfaas_opt.listings import ProfileListing
+    from prfaas_opt.listings import CachedListing, ProfileListing
 
 models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
 models.command("derive")(derive)
@@ -74,6 +74,8 @@ def show(
         engine = f", {profile.engine}" if profile.engine else ""
         out.print(f"{profile.hardware}, {profile.gpus_per_instance} GPUs an instance{engine}", style="bold")
         out.print(_curves(profile))
+        if profile.prefill_cached is not None:
+            out.print(_cached(profile.prefill_cached))
         contexts = profile.decode_contexts_tokens
         at = f" at a context of {format_tokens(contexts[0])} tokens" if contexts else ""
         for batch, step_s in zip(profile.decode_batches, profile.decode_steps_s, strict=True):
@@ -88,6 +90,24 @@ def show(
         for figure, source in profile.provenance.items():
             out.print(f"{figure}: {source}")
     print_warnings(model.warnings)
+
+
+def _cached(table: CachedListing) -> Table:
+    """The seconds of each cached length, with those of an instance below where they differ."""
+    both = table.occupancy_s is not None
+    drawn = new_table(
+        "Cached",
+        *([""] if both else []),
+        *(f"+{format_length(int(x))}" for x in table.uncached_tokens),
+        left=2 if both else 1,
+        title="Prefill (s), cached and uncached",
+    )
+    for i, cached in enumerate(table.cached_tokens):
+        seconds = [f"{x:.3f}" for x in table.latency_s[i]]
+        drawn.add_row(format_length(int(cached)), *(["waits"] if both else []), *seconds)
+        if table.occupancy_s is not None:
+            drawn.add_row("", "occupies", *(f"{x:.3f}" for x in table.occupancy_s[i]))
+    return drawn
 
 
 def _curves(profile: ProfileListing) -> Table:

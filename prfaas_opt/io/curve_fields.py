@@ -49,14 +49,14 @@ class Points(Struct, frozen=True):
     """A table as a file gives it, its values in SI units.
 
     Attributes:
-        column: the field that holds the values.
+        column: the field that holds the values, or the place in it.
         lengths: ascending, tokens.
         values: one a length.
         interpolation: a name of ``INTERPOLATIONS``.
         extrapolate_to_tokens: how far the last segment's law goes on; None for not at all.
     """
 
-    column: str
+    column: str | int
     lengths: tuple[int, ...]
     values: tuple[float, ...]
     interpolation: str

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.errors import InputError
+from prfaas_opt.io.cached_fields import PREFILL_CACHED, CachedTables, check_both_occupied
 from prfaas_opt.io.curve_fields import (
     KV_CACHE,
     PREFILL,
@@ -26,6 +27,8 @@ from prfaas_opt.profiles.model import PROVENANCE_KINDS, Model, Profile, Provenan
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import Document, FieldPath
+
+_OPTIONAL_FIGURES = ("kv_cache", "prefill_cached", "decode", "memory")
 
 LoadModel = Callable[[str, str], Model]
 """Finds a model by its name, for the place (as errors call it) that names it."""
@@ -61,6 +64,9 @@ PROFILE = Record(
         "gpus_per_instance": Field(COUNT, "GPUs that one instance takes"),
         "engine": Field(Text(), "serving engine and version", ""),
         "prefill": Field(PREFILL, "prefill latency by prompt length"),
+        "prefill_cached": Field(
+            PREFILL_CACHED, "prefill latency of prompts with a cached prefix; default: it follows from prefill", None
+        ),
         "kv_cache": Field(KV_CACHE, "KVCache size by prompt length; default: the model's", None),
         "decode": Field(DECODE, "decode step time by batch, and by context", None),
         "memory": Field(MEMORY, "memory of an instance; default: it bounds no batch", None),
@@ -68,6 +74,9 @@ PROFILE = Record(
             Record(
                 {
                     "prefill": Field(_SOURCE, "where the latency comes from"),
+                    "prefill_cached": Field(
+                        _SOURCE, "where the latency of prompts with a cached prefix comes from", None
+                    ),
                     "kv_cache": Field(_SOURCE, "where the profile's own KVCache size comes from", None),
                     "decode": Field(_SOURCE, "where the decode step comes from", None),
                     "occupancy": Field(_SOURCE, "where the time that a prompt takes an instance comes from", None),
@@ -139,6 +148,7 @@ class _Assembly:
                     self._context.add((*here, "hardware"), "duplicate-key", message, "keep one of them")
                 names.append(hardware.casefold())
             self._check_provenance(profile, here)
+            self._check_occupancies(profile, here)
             size = self._size(profile, here)
             if size is not None:
                 self._sizes[index] = size
@@ -169,7 +179,7 @@ class _Assembly:
         provenance = profile["provenance"]
         if provenance is INVALID:
             return
-        stated = {figure: profile[figure] is not None for figure in ("kv_cache", "decode", "memory")}
+        stated = {figure: profile[figure] is not None for figure in _OPTIONAL_FIGURES}
         if profile["prefill"] is not INVALID:
             stated["occupancy"] = isinstance(profile["prefill"], WithOccupancy)
         for figure, is_stated in stated.items():
@@ -178,6 +188,13 @@ class _Assembly:
                 self._unused(where, f"the profile has no {figure} of its own")
             elif is_stated and provenance[figure] is None:
                 self._missing_source(where)
+
+    def _check_occupancies(self, profile: dict[str, Any], here: FieldPath) -> None:
+        """An occupancy is stated with a cached prefix exactly where it is stated without."""
+        prefill, cached = profile["prefill"], profile["prefill_cached"]
+        if prefill is not INVALID and isinstance(cached, CachedTables):
+            stated = prefill.occupancy if isinstance(prefill, WithOccupancy) else None
+            check_both_occupied(self._context, here, stated, cached)
 
     def _missing_source(self, path: FieldPath) -> None:
         message = f"is missing, expected {_SOURCE.expected}"
@@ -278,7 +295,8 @@ class _Assembly:
         return curve if good else None
 
     def _profile(self, index: int, profile: dict[str, Any]) -> Profile:
-        prefill = profile["prefill"]
+        prefill: object = profile["prefill"]
+        cached: CachedTables | None = profile["prefill_cached"]
         provenance = {key: source for key, source in profile["provenance"].items() if source is not None}
         if profile["kv_cache"] is None:
             provenance["kv_cache"] = self._values["kv_cache_provenance"]
@@ -292,6 +310,8 @@ class _Assembly:
             provenance,
             profile["memory"],
             prefill.occupancy if isinstance(prefill, WithOccupancy) else None,
+            cached.latency if cached else None,
+            cached.occupancy if cached else None,
         )
 
     def _warnings(self, profile: Profile) -> list[str]:

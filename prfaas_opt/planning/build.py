@@ -11,7 +11,7 @@ from msgspec import structs
 
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
-from prfaas_opt.planning.curves import ServiceCurves, service_curves
+from prfaas_opt.planning.curves import ServiceCurves, service_curves, uses_cached_table
 from prfaas_opt.planning.decoding import DecodeLimits, Decoding, decode_limits, decoding
 from prfaas_opt.planning.eligibility import eligible
 from prfaas_opt.planning.problem import (
@@ -27,6 +27,7 @@ from prfaas_opt.throughput.link import Carried, effective_link, request_rate
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.eligibility import Eligible
+    from prfaas_opt.profiles.cached import CachedPrefill
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.model import Model, Profile
     from prfaas_opt.scenario import Cluster, Origin, Scenario
@@ -271,6 +272,13 @@ def _range_problems(scenario: Scenario, admitted: Eligible) -> list[Problem]:
             f"lower the workload's longest length to {units.format_tokens(least)}, measure the model further, or state "
             "extrapolate_to_tokens in its profile"
         )
+        fix += "".join(
+            f"; prefill_cached of {cluster.hardware} ends at {units.format_tokens(table.cached_tokens[-1])} cached and "
+            f"{units.format_tokens(table.uncached_tokens[-1])} uncached tokens, and without it a rule holds"
+            for cluster, lengths in taken
+            if (table := _cached_table(scenario, cluster))
+            and lengths.high > curves_of(scenario, cluster).latency_s.upper
+        )
         return [Problem("length-above-range", scenario.origin.where(("workload",)), message, fix)]
     return [
         Problem(
@@ -294,7 +302,14 @@ def _taken(scenario: Scenario, admitted: Eligible) -> list[tuple[Cluster | None,
 def curves_used(scenario: Scenario, cluster: Cluster) -> list[tuple[str, Curve]]:
     """The curves that matter in a cluster, which sends KVCache or does not, named."""
     curves = curves_of(scenario, cluster)
-    used = [("prefill latency", curves.latency_s)]
+    cached = " with a cached prefix" if _cached_table(scenario, cluster) else ""
+    used = [(f"prefill latency{cached}", curves.latency_s)]
     if curves.occupancy_s is not curves.latency_s:
-        used.append(("prefill occupancy", curves.occupancy_s))
+        used.append((f"prefill occupancy{cached}", curves.occupancy_s))
     return [*used, ("KVCache size", curves.sent_bytes)] if cluster.role == "prefill" else used
+
+
+def _cached_table(scenario: Scenario, cluster: Cluster) -> CachedPrefill | None:
+    """The table by which prompts with a cached prefix prefill in a cluster; None where it is not by one."""
+    profile = profile_of(scenario, cluster)
+    return profile.cached_prefill_s if uses_cached_table(profile, scenario.workload) else None

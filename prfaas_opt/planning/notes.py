@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from prfaas_opt import units
 from prfaas_opt.errors import InfeasibleError, InputError
 from prfaas_opt.planning.build import curves_used, homogeneous_scenario, two_pool_problem
+from prfaas_opt.planning.curves import service_curves, uses_cached_table
+from prfaas_opt.terms import Transfer
 
 if TYPE_CHECKING:
     from prfaas_opt.profiles.model import Profile
@@ -54,7 +56,10 @@ def _lengths_outside(scenario: Scenario, cluster: Cluster) -> list[str]:
 
 def share_outside(workload: Workload, profile: Profile) -> float:
     """The share of requests whose lengths lie outside the data of a profile."""
-    lengths, curves = workload.input_tokens, (profile.prefill_s, profile.kv_bytes)
+    prefill_s = profile.prefill_s
+    if uses_cached_table(profile, workload):
+        prefill_s = service_curves(profile, workload, Transfer()).latency_s
+    lengths, curves = workload.input_tokens, (prefill_s, profile.kv_bytes)
     first = max(curve.measured_low_tokens for curve in curves)
     last = min(curve.measured_high_tokens for curve in curves)
     return (lengths.share_at_most(first) if lengths.low < first else 0.0) + lengths.share_above(last)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt import results, units
 from prfaas_opt.planning.build import profile_of
+from prfaas_opt.planning.curves import uses_cached_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,7 +32,7 @@ def _terms(scenario: Scenario) -> Iterator[tuple[str, str, bool]]:
     cached = scenario.workload.cached_share
     yield (
         "cached prefix",
-        f"{units.format_share(cached)} of prompts cached" if cached else "no cached prefix",
+        f"{units.format_share(cached)} of prompts cached{_tables(scenario)}" if cached else "no cached prefix",
         cached > 0,
     )
     if scenario.remote is not None and scenario.link is not None:
@@ -91,6 +92,17 @@ def _terms(scenario: Scenario) -> Iterator[tuple[str, str, bool]]:
     )
     accepted = profile.decode.accepted_tokens if profile.decode else 1.0
     yield "tokens per decode step", f"{accepted:g} token{'s' if accepted > 1 else ''} a decode step", accepted > 1
+
+
+def _tables(scenario: Scenario) -> str:
+    """Whose prefill with a cached prefix is by a table, and of what kind its figures are."""
+    profiles = dict.fromkeys(profile_of(scenario, c).hardware for c in (scenario.remote, scenario.pd) if c)
+    tables = [
+        f"{hardware} {profile.provenance['prefill_cached'].kind}"
+        for hardware in profiles
+        if (profile := scenario.model.profile(hardware)) and uses_cached_table(profile, scenario.workload)
+    ]
+    return f" (prefill by table: {' and '.join(tables)})" if tables else ""
 
 
 def _flows(route: Route) -> str:

@@ -110,8 +110,8 @@ class Curve(Struct, frozen=True, dict=True):
         """
         pieces = tuple(
             Piece(
-                _whole(piece.low / factor),
-                _whole(piece.high / factor),
+                whole_tokens(piece.low / factor),
+                whole_tokens(piece.high / factor),
                 tuple((c * factor**e, e) for c, e in piece.terms),
             )
             for piece in self.pieces
@@ -154,8 +154,12 @@ class Curve(Struct, frozen=True, dict=True):
         return None
 
 
-def _whole(tokens: float) -> float:
-    """The whole number that a length is but for rounding, else the length."""
+def whole_tokens(tokens: float) -> float:
+    """The whole number that a length is but for rounding, else the length.
+
+    >>> whole_tokens(8192 / (1 / 3)), whole_tokens(0.5)
+    (24576.0, 0.5)
+    """
     whole = round(tokens)
     return float(whole) if abs(tokens - whole) <= 1e-12 * tokens else tokens
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from prfaas_opt.profiles.cached import CachedPrefill
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.profiles.decode import DecodeProfile
     from prfaas_opt.profiles.memory import InstanceMemory
@@ -36,9 +37,14 @@ class Profile:
         prefill_s: prefill seconds by uncached prompt length.
         kv_bytes: KVCache bytes by prompt length.
         decode: step time by batch; None on hardware that was never measured decoding.
-        provenance: of "prefill", "kv_cache" and, where the profile states them, "decode", "occupancy" and "memory".
+        provenance: of "prefill", "kv_cache" and, where the profile states them, "prefill_cached", "decode",
+            "occupancy" and "memory".
         memory: of an instance; None where not stated, and then it bounds nothing.
         stated_occupancy_s: what ``occupancy_s`` is, where it is stated.
+        cached_prefill_s: prefill seconds of prompts with a cached prefix; None: they follow from ``prefill_s`` by a
+            rule (DESIGN 2.1).
+        cached_occupancy_s: seconds that such a prompt takes an instance; stated where both occupancy and
+            ``cached_prefill_s`` are.
     """
 
     hardware: str
@@ -50,6 +56,8 @@ class Profile:
     provenance: Mapping[str, Provenance]
     memory: InstanceMemory | None = None
     stated_occupancy_s: Curve | None = None
+    cached_prefill_s: CachedPrefill | None = None
+    cached_occupancy_s: CachedPrefill | None = None
 
     @property
     def occupancy_s(self) -> Curve:
