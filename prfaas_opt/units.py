@@ -65,6 +65,16 @@ def _split(value: str | float, example: str) -> tuple[float, str]:
     return number, unit
 
 
+def unit_of(value: str | float) -> str:
+    """The unit of a quantity as it is written; "" where it has none.
+
+    >>> unit_of("100 Gbps"), unit_of("32K"), unit_of(0)
+    ('Gbps', 'K', '')
+    """
+    match = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    return match[2] if match else ""
+
+
 def parse_tokens(value: str | float) -> int:
     """A whole number of tokens: 32768, "32K", "32Ki", "1M", "19,620".
 

@@ -44,6 +44,11 @@ def dotted(path: FieldPath) -> str:
     return text
 
 
+def _after(field_path: str) -> str:
+    """A field path as it goes on after a place."""
+    return f".{field_path}" if field_path and not field_path.startswith("[") else field_path
+
+
 @dataclass
 class Document:
     """Plain data with the line of every field.
@@ -55,6 +60,7 @@ class Document:
         folder: where relative paths in it start; None for data without a file.
         problems: what is wrong with it whatever its fields mean, such as a key that stands twice.
         made: mappings that exist only because an override names a field inside them.
+        places: where fields that were put there from elsewhere stand, for errors; without one: in ``--set``.
     """
 
     name: str
@@ -63,13 +69,17 @@ class Document:
     folder: Path | None = None
     problems: tuple[Problem, ...] = ()
     made: frozenset[FieldPath] = frozenset()
+    places: dict[FieldPath, str] = field(default_factory=dict)
 
     def where(self, path: FieldPath = ()) -> str:
         """File, line and field of a value, for an error.
 
-        A field that an override put there is said to stand in the override.
+        A field that an override put there is said to stand in the override, or where ``places`` has it.
         """
         for end in range(len(path), -1, -1):
+            place = self.places.get(path[:end])
+            if place is not None:
+                return f"{place}{_after(dotted(path[end:]))}"
             line = self.lines.get(path[:end])
             if line is not None:
                 return f"{self.name}:{line} {dotted(path)}".strip() if line else f"--set {dotted(path)}"
