@@ -7,8 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec import Meta, Struct
 
+from prfaas_opt.derive_api import KV_DTYPES, STATE_DTYPES, KvDerivation, derive_kv
 from prfaas_opt.errors import InputError, Problem
-from prfaas_opt.fitting.plausibility import Miss, above_convex, below, falls, off, stated_lengths
+from prfaas_opt.fitting.architecture import CacheParts, OtherTypes, explanations
+from prfaas_opt.fitting.plausibility import (
+    CachedMiss,
+    Miss,
+    above_convex,
+    below,
+    cheaper_with_prefix,
+    dearer_with_prefix,
+    falls,
+    off,
+    stated_lengths,
+)
 from prfaas_opt.io.curve_fields import KV_CACHE
 from prfaas_opt.io.loading import find, load_model
 from prfaas_opt.io.spec import Context
@@ -47,6 +59,7 @@ class Finding(Struct, frozen=True):
     relation: Literal["at least", "at most", "about"]
     unit: Literal["s", "bytes"]
     fix: str
+    cached_tokens: Annotated[float, Meta(ge=0, description="of the length, found in a prefix cache")] = 0.0
 
 
 class ModelCheck(Struct, frozen=True):
@@ -65,31 +78,60 @@ class ModelCheck(Struct, frozen=True):
         return not self.findings
 
 
-def check_model(model: str, noise_share: float = NOISE_SHARE) -> ModelCheck:
-    """Checks a model's figures against each other and against what hardware can do.
+def check_model(
+    model: str,
+    noise_share: float = NOISE_SHARE,
+    kv_from: str | None = None,
+    kv_dtype: str = "bf16",
+    state_dtype: str | None = None,
+) -> ModelCheck:
+    """Checks a model's figures against each other, against what hardware can do, and against an architecture.
 
     Args:
         model: a name or path.
         noise_share: by how much a measurement may be off.
+        kv_from: the model's ``config.json``, which the KVCache sizes must follow; None checks no such thing.
+        kv_dtype: data type of keys and values that the sizes are of, ``bf16`` or ``fp8``.
+        state_dtype: data type of recurrent states, ``fp32`` or ``bf16``; None takes what the config states, or fp32.
 
     Raises:
-        InputError: there is no such model, or its file is wrong.
+        InputError: there is no such model, its file or the config is wrong, or an option; all at once.
 
     >>> check_model("internal-1t").holds
     True
     """
+    where, problems = "models check", []
     if not 0 <= noise_share < 1:
         message = f"found {noise_share:g}, expected a share from 0 to below 1"
-        raise InputError(Problem("out-of-range", "--noise", message, "write 0.05 for 5 %"))
-    where = "models check"
-    loaded, path = load_model(model, where), find("models", model, where)
+        problems.append(Problem("out-of-range", "--noise", message, "write 0.05 for 5 %"))
+    loaded, derived = None, None
+    try:
+        derived = None if kv_from is None else derive_kv(kv_from, kv_dtype, state_dtype)
+    except InputError as error:
+        problems += error.problems
+    try:
+        loaded = load_model(model, where)
+    except InputError as error:
+        problems += error.problems
+    if problems or loaded is None:
+        raise InputError(problems)
+    path = find("models", model, where)
     document = read_document(path, "model")
     checks: list[CheckRow] = []
     findings: list[Finding] = []
     for index, profile in enumerate(loaded.profiles):
         checker = _Checker(profile, noise_share, document, index)
-        for check in (checker.rises, checker.convex, checker.occupancy, checker.size, checker.layers, checker.peak):
-            row, found = check()
+        answers = [
+            checker.rises(),
+            checker.convex(),
+            checker.occupancy(),
+            *checker.cached(),
+            checker.size(),
+            checker.layers(),
+            *([checker.architecture(derived)] if derived is not None else []),
+            checker.peak(),
+        ]
+        for row, found in answers:
             checks.append(row)
             findings += found
     return ModelCheck(loaded.name, str(path), noise_share, tuple(checks), tuple(findings), loaded.warnings)
@@ -125,6 +167,27 @@ class _Checker:
         turned = [Miss(length, occupied, waited) for length, waited, occupied in misses]
         return self._answer("occupancy within latency", turned, "at most", "s", "check both columns")
 
+    def cached(self) -> list[Answer]:
+        """A cached prefix saves time, and attention over it is still paid for; nothing where a rule says so."""
+        saves, pays = "cached prefix saves time", "cached prefix is attended to"
+        table, prefill_s = self._profile.cached_prefill_s, self._profile.prefill_s
+        if table is None:
+            return []
+        return [
+            self._cached_answer(
+                saves,
+                dearer_with_prefix(table, prefill_s, self._noise),
+                "at most",
+                "measure this length again with more and with less of it cached",
+            ),
+            self._cached_answer(
+                pays,
+                cheaper_with_prefix(table, prefill_s, self._noise),
+                "at least",
+                "check that only the prefix was cached, and measure its uncached tokens alone again",
+            ),
+        ]
+
     def size(self) -> Answer:
         """The KVCache never shrinks."""
         misses = falls(self._profile.kv_bytes, 0.0)
@@ -142,9 +205,33 @@ class _Checker:
             return self._not_checked(check, "the sizes follow from the layers")
         reference = KV_CACHE.read(Context(self._document), shared, ("kv_cache",))
         assert isinstance(reference, Curve)
-        misses = off(self._profile.kv_bytes, reference, max(self._noise, 1e-9))
+        misses = off(self._profile.kv_bytes, reference, max(self._noise, 1e-9), reference.upper)
         fix = "check the sizes, their unit, and element_bytes of the layers"
         return self._answer(check, misses, "about", "bytes", fix)
+
+    def architecture(self, derived: KvDerivation) -> Answer:
+        """The sizes are those of the layers of a ``config.json``."""
+        parts = CacheParts(
+            derived.growing_bytes_per_token,
+            tuple((w.window_tokens, w.bytes_per_token) for w in derived.windows),
+            derived.state_bytes,
+            derived.convolution_bytes,
+        )
+        curve, noise = self._profile.kv_bytes, max(self._noise, 1e-9)
+        kv, state = derived.kv_dtype, derived.state_dtype
+        other_kv, other_state = ("fp8", "bf16")[kv == "fp8"], ("bf16", "fp32")[state == "bf16"]
+        other = OtherTypes(
+            other_kv, KV_DTYPES[other_kv] / KV_DTYPES[kv], other_state, STATE_DTYPES[other_state] / STATE_DTYPES[state]
+        )
+        misses = off(curve, parts, noise)
+        fix = "check the sizes, their unit, and whether the config is this model's"
+        if misses:
+            slips = explanations([(x, curve(x)) for x in stated_lengths(curve)], parts, other, noise)
+            if slips:
+                fix = f"they would fit {', or '.join(slips)}; state the whole model's sizes, as you serve it"
+        states = f", states in {state}" if derived.fixed_bytes else ""
+        why = f"{derived.architecture}, keys and values in {kv}{states}"
+        return self._answer("KVCache fits the config", misses, "about", "bytes", fix, why)
 
     def peak(self) -> Answer:
         """No prompt is faster than the hardware's peak allows."""
@@ -167,6 +254,27 @@ class _Checker:
 
     def _not_checked(self, check: str, why: str) -> Answer:
         return CheckRow(self._profile.hardware, check, "not checked", why), []
+
+    def _cached_answer(
+        self, check: str, misses: Sequence[CachedMiss], relation: Literal["at least", "at most"], fix: str
+    ) -> Answer:
+        hardware = self._profile.hardware
+        findings = [
+            Finding(
+                hardware,
+                check,
+                miss.cached_tokens + miss.uncached_tokens,
+                miss.found,
+                miss.limit,
+                relation,
+                "s",
+                fix,
+                miss.cached_tokens,
+            )
+            for miss in misses
+        ]
+        why = ", ".join(f"{format_tokens(m.cached_tokens)} + {format_tokens(m.uncached_tokens)}" for m in misses)
+        return CheckRow(hardware, check, "fails" if findings else "holds", f"at {why}" if why else ""), findings
 
     def _answer(
         self,

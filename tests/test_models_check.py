@@ -25,6 +25,7 @@ from prfaas_opt.profiles.accelerators import ACCELERATORS, accelerator, least_pr
 from prfaas_opt.profiles.curve import Piece, linear, log_log, piecewise_curve, table_curve
 
 LENGTHS = [1024, 8192, 32768, 131072]
+PROFILE_KEYS = {"hardware", "gpus_per_instance", "prefill", "prefill_cached", "provenance", "own_kv_cache"}
 LATENCIES = [0.44, 0.72, 1.84, 7.40]
 LAYERS = {
     "layers": [{"attention": "mla", "count": 7, "kv_lora_rank": 512, "qk_rope_head_dim": 64}],
@@ -48,7 +49,7 @@ def model(tmp_path: Path, latencies: list[float] | None = None, **changes: Any) 
         "profiles": [profile],
     }
     for key, value in changes.items():
-        where = profile if key in {"hardware", "gpus_per_instance", "prefill", "provenance", "own_kv_cache"} else data
+        where = profile if key in PROFILE_KEYS else data
         where[key.removeprefix("own_")] = value
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(data), encoding="utf-8")
@@ -306,3 +307,58 @@ def test_json_is_one_object_that_its_schema_describes(latencies: list[float], tm
     assert (document["command"], document["status"]) == ("models check", "ok" if good else "failed")
     assert len(document["data"]["findings"]) == (0 if good else 1)
     assert result.exit_code == (0 if good else 6)
+
+
+# Prompts with a cached prefix
+
+CACHED = {
+    "cached_tokens": [8192, 24576],
+    "uncached_tokens": [1024, 8192, 24576],
+    "latency_s": [[0.45, 0.9, 1.6], [0.60, 1.1, 2.0]],
+}
+CACHED_SOURCES = {"prefill": "measured, here", "prefill_cached": "measured, here"}
+
+
+def with_prefixes(tmp_path: Path, *rows: list[float], noise: float = 0.05) -> ModelCheck:
+    table = CACHED | ({"latency_s": list(rows)} if rows else {})
+    return check_model(model(tmp_path, prefill_cached=table, provenance=CACHED_SOURCES), noise)
+
+
+def cached_failed(found: ModelCheck) -> list[tuple[str, float, float]]:
+    return [(finding.check, finding.cached_tokens, finding.length_tokens) for finding in found.findings]
+
+
+def test_good_prefixes_hold(tmp_path: Path) -> None:
+    found = statuses(with_prefixes(tmp_path))
+    assert found["cached prefix saves time"] == found["cached prefix is attended to"] == "holds"
+    assert "cached prefix saves time" not in statuses(check_model(model(tmp_path)))
+
+
+def test_a_cached_prefix_is_never_dearer_than_a_whole_prompt(tmp_path: Path) -> None:
+    # T(32K) = 1.84 s: 8K cached of 32K may take 1.84 * 1.05 / 0.95 = 2.0337 s.
+    found = with_prefixes(tmp_path, [0.45, 0.9, 2.04], [0.60, 1.1, 2.0])
+    assert cached_failed(found) == [("cached prefix saves time", 8192, 32768)]
+    assert found.findings[0].expected == pytest.approx(1.84 * 1.05 / 0.95)
+    assert with_prefixes(tmp_path, [0.45, 0.9, 2.03], [0.60, 1.1, 2.0]).holds
+    assert with_prefixes(tmp_path, [0.45, 0.9, 2.04], [0.60, 1.1, 2.0], noise=0.06).holds
+
+
+def test_more_of_a_prompt_cached_is_never_dearer(tmp_path: Path) -> None:
+    # 24K + 8K is 32K with 8K cached and 24K not: 1.6 s with the smaller prefix.
+    found = with_prefixes(tmp_path, [0.45, 0.9, 1.6], [0.60, 1.78, 2.0])
+    assert cached_failed(found) == [("cached prefix saves time", 24576, 32768)]
+    assert found.findings[0].expected == pytest.approx(1.6 * 1.05 / 0.95)
+
+
+def test_attention_over_the_prefix_is_paid_for(tmp_path: Path) -> None:
+    # T(8K) = 0.72 s of uncached tokens alone.
+    found = with_prefixes(tmp_path, [0.45, 0.65, 1.6], [0.60, 1.1, 2.0])
+    assert cached_failed(found) == [("cached prefix is attended to", 8192, 16384)]
+    (finding,) = found.findings
+    assert finding.relation == "at least"
+    assert finding.expected == pytest.approx(0.72 * 0.95 / 1.05)
+    path = model(
+        tmp_path, prefill_cached=CACHED | {"latency_s": [[0.45, 0.65, 1.6], [0.6, 1.1, 2.0]]}, provenance=CACHED_SOURCES
+    )
+    text = " ".join(run(path).stdout.split())
+    assert "H200 at 16,384 tokens, 8,192 of them cached: found 0.65 s, expected at least 0.6514 s" in text

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from prfaas_opt.profiles.cached import CachedPrefill
     from prfaas_opt.profiles.curve import Curve
 
 _BETWEEN = 64
@@ -93,14 +94,66 @@ def below(curve: Curve, floor: Callable[[float], float]) -> list[Miss]:
     return [worst] if worst.found < worst.limit * (1.0 - 1e-12) else []
 
 
-def off(curve: Curve, reference: Curve, noise_share: float) -> list[Miss]:
-    """Data lengths where a curve differs from a reference by more than the noise.
+def off(curve: Curve, reference: Callable[[float], float], noise_share: float, upper: float = math.inf) -> list[Miss]:
+    """Data lengths, up to where the reference is known, at which a curve differs from it by more than the noise.
 
     >>> from prfaas_opt.profiles.curve import linear, table_curve
     >>> one, other = (table_curve([1, 2], values, linear) for values in ([1.0, 2.0], [1.0, 2.5]))
     >>> [miss.length_tokens for miss in off(other, one, 0.1)]
     [2]
     """
-    lengths = [x for x in stated_lengths(curve) if x <= min(curve.upper, reference.upper)]
+    lengths = [x for x in stated_lengths(curve) if x <= min(curve.upper, upper)]
     misses = [Miss(x, curve(x), reference(x)) for x in lengths]
     return [m for m in misses if not math.isclose(m.found, m.limit, rel_tol=noise_share)]
+
+
+class CachedMiss(NamedTuple):
+    """Cached and uncached tokens at which prefill takes other than it must: the seconds found, and the limit."""
+
+    cached_tokens: float
+    uncached_tokens: float
+    found: float
+    limit: float
+
+
+def dearer_with_prefix(table: CachedPrefill, prefill_s: Curve, noise_share: float) -> list[CachedMiss]:
+    """Measured points where a prompt takes longer, by more than the noise of both, than with less of it cached.
+
+    A prompt of ``c + u`` tokens is compared with itself with each smaller prefix of the table, where that was measured
+    over its length, and with nothing cached.
+
+    >>> from prfaas_opt.profiles.cached import CachedPrefill
+    >>> from prfaas_opt.profiles.curve import linear, table_curve
+    >>> row, prefill = (table_curve([10, 20], values, linear) for values in ([3.0, 9.0], [5.0, 7.0]))
+    >>> [miss.uncached_tokens for miss in dearer_with_prefix(CachedPrefill((5.0,), (row,)), prefill, 0.0)]
+    []
+    >>> prefill = table_curve([10, 25], [5.0, 8.0], linear)
+    >>> dearer_with_prefix(CachedPrefill((5.0,), (row,)), prefill, 0.0)
+    [CachedMiss(cached_tokens=5.0, uncached_tokens=20, found=9.0, limit=8.0...)]
+    """
+    widest = (1.0 + noise_share) / (1.0 - noise_share) * (1.0 + 1e-12)
+    misses = []
+    smaller = [(0.0, prefill_s)]
+    for cached, row in zip(table.cached_tokens, table.rows_s, strict=True):
+        for uncached in table.uncached_tokens:
+            at = [(less, curve) for less, curve in smaller if cached + uncached - less <= curve.upper]
+            least = min((curve(cached + uncached - less) for less, curve in at), default=math.inf)
+            if row(uncached) > least * widest:
+                misses.append(CachedMiss(cached, uncached, row(uncached), least * widest))
+        smaller.append((cached, row))
+    return misses
+
+
+def cheaper_with_prefix(table: CachedPrefill, prefill_s: Curve, noise_share: float) -> list[CachedMiss]:
+    """Measured points faster, by more than the noise of both, than a prompt of the uncached tokens alone.
+
+    Attention over a prefix is paid for, cached or not.
+    """
+    least = (1.0 - noise_share) / (1.0 + noise_share)
+    found = [
+        CachedMiss(cached, uncached, row(uncached), prefill_s(uncached) * least)
+        for cached, row in zip(table.cached_tokens, table.rows_s, strict=True)
+        for uncached in table.uncached_tokens
+        if uncached <= prefill_s.upper
+    ]
+    return [miss for miss in found if miss.found < miss.limit * (1.0 - 1e-12)]
