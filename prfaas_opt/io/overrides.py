@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 _PATH = re.compile(r"[^.\[\]]+(?:\.[^.\[\]]+|\[[^.\[\]]+\])*")
 
 
-class _RefusedError(Exception):
-    """A path does not fit the document."""
+class RefusedError(Exception):
+    """A path does not fit the document; ``fix`` says what would."""
 
     def __init__(self, message: str, fix: str) -> None:
         super().__init__(message)
@@ -41,7 +41,7 @@ def apply_overrides(document: Document, overrides: Mapping[str, str]) -> Documen
     """
     if not isinstance(document.data, dict):
         return document
-    changed = dataclasses.replace(document, data=_copy(document.data), lines=dict(document.lines))
+    changed = copied(document)
     problems: list[Problem] = []
     for text, value_text in overrides.items():
         where = f"--set {printable(text)}".strip()
@@ -49,15 +49,20 @@ def apply_overrides(document: Document, overrides: Mapping[str, str]) -> Documen
             value = parse_document(value_text, where)
             found = [dataclasses.replace(problem, where=where) for problem in value.problems]
             if not found:
-                _set(changed, text, value.data)
+                put(changed, text, value.data)
         except InputError as error:
             found = [dataclasses.replace(problem, where=where) for problem in error.problems]
-        except _RefusedError as error:
+        except RefusedError as error:
             found = [Problem("bad-override", where, str(error), error.fix)]
         problems += found
     if problems:
         raise InputError(problems)
     return changed
+
+
+def copied(document: Document) -> Document:
+    """A document whose fields can be changed without changing this one's."""
+    return dataclasses.replace(document, data=_copy(document.data), lines=dict(document.lines))
 
 
 def _copy(data: Any) -> Any:
@@ -66,12 +71,27 @@ def _copy(data: Any) -> Any:
     return [_copy(item) for item in data] if isinstance(data, list) else data
 
 
-def _set(document: Document, text: str, value: Any) -> None:
+def steps_of(text: str) -> list[str]:
+    """The steps of a field's path.
+
+    >>> steps_of("links[0].bandwidth"), steps_of("clusters.pd")
+    (['links', '0', 'bandwidth'], ['clusters', 'pd'])
+    """
+    return [step for step in re.split(r"[.\[\]]+", text) if step]
+
+
+def put(document: Document, text: str, value: Any) -> tuple[FieldPath, set[FieldPath]]:
+    """Sets a field in place; its path, and the mappings that had to be made for it.
+
+    Raises:
+        RefusedError: the path does not fit the document.
+    """
     if not _PATH.fullmatch(text):
-        raise _RefusedError("is not the path of a field", "write it as clusters.pd.instances or links.0.bandwidth")
-    steps = [step for step in re.split(r"[.\[\]]+", text) if step]
+        raise RefusedError("is not the path of a field", "write it as clusters.pd.instances or links.0.bandwidth")
+    steps = steps_of(text)
     path: FieldPath = ()
-    container, made = document.data, set()
+    container: Any = document.data
+    made: set[FieldPath] = set()
     for step in steps[:-1]:
         key = _key(container, step, path)
         path = (*path, key)
@@ -85,6 +105,7 @@ def _set(document: Document, text: str, value: Any) -> None:
         del document.lines[inner]
     document.lines.update(dict.fromkeys([path, *made], 0))
     document.made = (document.made | made) - {path}
+    return path, made
 
 
 def _key(container: Any, step: str, path: FieldPath) -> str | int:
@@ -93,9 +114,9 @@ def _key(container: Any, step: str, path: FieldPath) -> str | int:
         return step
     here = dotted(path) or "the file"
     if not isinstance(container, list):
-        raise _RefusedError(f"{here} is {shown(container)}, which has no fields", f"set {here} as a whole")
+        raise RefusedError(f"{here} is {shown(container)}, which has no fields", f"set {here} as a whole")
     if step in map(str, range(len(container))):
         return int(step)
     indexes = "0" if len(container) == 1 else f"0 to {len(container) - 1}"
     fix = f"step into it with {indexes}, or set {here} as a whole" if container else f"set {here} as a whole"
-    raise _RefusedError(f"{here} is {shown(container)}, which has no {printable(step)}", fix)
+    raise RefusedError(f"{here} is {shown(container)}, which has no {printable(step)}", fix)

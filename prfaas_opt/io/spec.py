@@ -461,10 +461,10 @@ def same_length(context: Context, path: FieldPath, columns: Sequence[tuple[str, 
     return good
 
 
-_TELLING_KEY = {"scenario": "clusters", "model": "profiles", "workload": "input_tokens"}
+_TELLING_KEY = {"scenario": "clusters", "model": "profiles", "workload": "input_tokens", "study": "axes"}
 
 
-def read_whole(context: Context, record: Record, kind: Literal["scenario", "model", "workload"]) -> Any:
+def read_whole(context: Context, record: Record, kind: Literal["scenario", "model", "workload", "study"]) -> Any:
     """What a record reads from a whole document, which must not be empty or a file of another kind."""
     data = context.document.data
     if data is None:

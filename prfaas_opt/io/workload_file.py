@@ -142,6 +142,7 @@ class _ConstantLength:
     """A plain length: every request has it."""
 
     expected = TOKENS.expected
+    quantity = TOKENS
 
     def read(self, context: Context, value: Any, path: FieldPath) -> Any:
         """A constant distribution."""

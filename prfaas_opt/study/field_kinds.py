@@ -1,0 +1,112 @@
+"""What a field of a scenario may hold, found by its path, and what to say where there is no such field."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from prfaas_opt.io.scalars import Choice, Number, Quantity, Text
+from prfaas_opt.io.scenario_file import SCENARIO
+from prfaas_opt.io.spec import Either, ListOf, MapOf, OneOrMore, Record, Tagged, Variants, suggestion
+from prfaas_opt.units import parse_tokens
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from prfaas_opt.io.spec import Kind
+
+Numeric = Number | Quantity
+
+
+class UnknownFieldError(Exception):
+    """No scenario has such a field; ``fix`` offers others."""
+
+    def __init__(self, message: str, fix: str) -> None:
+        super().__init__(message)
+        self.fix = fix
+
+
+def field_kind(steps: Sequence[str]) -> Kind | None:
+    """What a field holds, in all its forms; None where that depends on what stands around it.
+
+    Args:
+        steps: of its path.
+
+    Raises:
+        UnknownFieldError: no scenario has such a field.
+
+    >>> field_kind(["links", "0", "rtt"]).expected
+    'a duration such as "80ms" or "7s", 0 or 1us to 1 hour'
+    """
+    kinds: list[Any] = [SCENARIO]
+    for depth, step in enumerate(steps):
+        forms = [form for kind in kinds for form in _forms_with_fields(kind)]
+        if None in forms:
+            return None
+        kinds = [inner for form in forms for inner in _inside(form, step)]
+        if not kinds:
+            here = ".".join(steps[:depth])
+            known = list(dict.fromkeys(key for form in forms for key in _keys(form)))
+            message = f"{here} has no field {step}" if here else f"a scenario has no field {step}"
+            fix = suggestion(step, known) if known else f"set {here} as a whole"
+            raise UnknownFieldError(message, fix)
+    return kinds[0] if len(kinds) == 1 else None
+
+
+def _forms_with_fields(kind: Any) -> list[Any]:
+    """The forms of a kind that hold fields or items; None among them stands for one that nobody knows."""
+    if isinstance(kind, Record):
+        other = getattr(kind, "other_form", None)
+        return [kind, other] if other else [kind]
+    if isinstance(kind, Either):
+        return _forms_with_fields(kind.mapping)
+    if isinstance(kind, OneOrMore):
+        return [kind.many]
+    if isinstance(kind, Tagged | Variants | ListOf | MapOf):
+        return [kind]
+    if isinstance(kind, Text | Choice | Number | Quantity):
+        return []
+    record = getattr(kind, "record", None)
+    return _forms_with_fields(record()) if callable(record) else [None]
+
+
+def _inside(form: Any, step: str) -> list[Any]:
+    """What a step into a form leads to."""
+    if isinstance(form, ListOf):
+        return [form.item] if step.isdecimal() else []
+    if isinstance(form, MapOf):
+        return [form.item]
+    if isinstance(form, Record):
+        return [form.fields[step].kind] if step in form.fields else []
+    own = [Choice(tuple(form.by_word))] if isinstance(form, Tagged) and step == form.key else []
+    return own + [inner for record in _records(form) for inner in _inside(record, step)]
+
+
+def _records(form: Tagged | Variants) -> list[Record]:
+    return list(form.by_word.values()) if isinstance(form, Tagged) else list(form.by_key.values())
+
+
+def _keys(form: Any) -> list[str]:
+    """The fields that a form has."""
+    if isinstance(form, Record):
+        return list(form.fields)
+    if isinstance(form, Tagged | Variants):
+        own = [form.key] if isinstance(form, Tagged) else []
+        return own + [key for record in _records(form) for key in record.fields]
+    return []
+
+
+def number_of(kind: Kind | None) -> Numeric | None:
+    """The number or quantity that a field holds, among other forms perhaps; None if it holds none."""
+    scalar = kind.scalar if isinstance(kind, Either) else kind
+    scalar = getattr(scalar, "quantity", scalar)
+    return scalar if isinstance(scalar, Number | Quantity) else None
+
+
+def is_whole(kind: Numeric) -> bool:
+    """Whether only whole numbers are allowed."""
+    return kind.whole if isinstance(kind, Number) else kind.parse is parse_tokens
+
+
+def may_have(kind: Kind | None, key: str) -> bool:
+    """Whether a mapping in a field may have a key."""
+    return kind is not None and any(key in _keys(form) for form in _forms_with_fields(kind))
