@@ -16,6 +16,7 @@ from prfaas_opt.io.wording import suggestion
 from prfaas_opt.throughput.equations import cluster_egress, kv_throughput
 
 if TYPE_CHECKING:
+    from prfaas_opt.plots.curves import ModelPlot
     from prfaas_opt.profiles.model import Model, Profile
 
 TABLE_LENGTHS_TOKENS = (1024, 8192, 32768, 131072)
@@ -123,6 +124,17 @@ def list_models(name: str | None = None) -> Models:
     """
     names = [name] if name is not None else list(entries("models"))
     return Models(tuple(_model_listing(n) for n in names))
+
+
+def plot_model(name: str) -> ModelPlot:
+    """What the plots of a model show: its curves by prompt length, of all its hardware.
+
+    Raises:
+        InputError: there is no such model, or its file is wrong.
+    """
+    from prfaas_opt.plots.curves import model_plot
+
+    return model_plot(load_model(name, "models show"))
 
 
 def list_workloads(name: str | None = None) -> Workloads:

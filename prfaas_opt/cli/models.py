@@ -16,9 +16,14 @@ from prfaas_opt.cli.scale import scale
 from prfaas_opt.units import format_length, format_ms, format_size, format_tokens, to_mib
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from rich.table import Table
 
-    from prfaas_opt.listings import CachedListing, ProfileListing
+    from prfaas_opt.listings import CachedListing, ModelListing, ProfileListing
+
+
+_TERMINAL = "terminal"
 
 models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
 models.command("derive")(derive)
@@ -53,22 +58,60 @@ def list_(as_json: JsonOption = False) -> None:
 @answers("models")
 def show(
     name: Annotated[str, typer.Argument(help="A model's name or the path of its file.")],
+    plot: Annotated[
+        str | None,
+        typer.Option(
+            metavar="terminal|FILE",
+            help="Plot latency, KVCache size and KV throughput: here, or into a file .png or .svg.",
+            show_default=False,
+        ),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Replace the file of --plot if it is there.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Show a model's profiles and where each figure comes from.
 
-    Example: prfaas-opt models show internal-1t
+    Example: prfaas-opt models show internal-1t --plot terminal
     """
     from prfaas_opt import listings
 
+    if plot == _TERMINAL and as_json:
+        raise typer.BadParameter("--plot terminal and --json exclude each other: --plot takes a file as well")
+    file = _picture(plot)
     found = listings.list_models(name)
+    (model,) = found.models
+    if file is not None:
+        from prfaas_opt.plots.picture import write_picture
+
+        write_picture(listings.plot_model(name), file, replace=force)
     if as_json:
         print_json("models", "ok", found)
         return
     out = console()
-    (model,) = found.models
     out.print(f"{model.name}: {model.description}", style="bold")
     out.print(f"File: {model.file}", soft_wrap=True)
+    if plot == _TERMINAL:
+        from prfaas_opt.plots.terminal import text_plot
+
+        typer.echo("\n" + text_plot(listings.plot_model(name), out.width))
+    else:
+        _print_profiles(model)
+    if file is not None:
+        out.print(f"Plot: {file}", soft_wrap=True)
+    print_warnings(model.warnings)
+
+
+def _picture(plot: str | None) -> Path | None:
+    """The file that a plot goes into, checked before anything else is done; None where it goes into none."""
+    if plot is None or plot == _TERMINAL:
+        return None
+    from prfaas_opt.plots.picture import check_picture
+
+    return check_picture(plot)
+
+
+def _print_profiles(model: ModelListing) -> None:
+    out = console()
     for profile in model.profiles:
         out.print()
         engine = f", {profile.engine}" if profile.engine else ""
@@ -89,7 +132,6 @@ def show(
             out.print(f"Memory: {usable} usable, {weights} of it weights")
         for figure, source in profile.provenance.items():
             out.print(f"{figure}: {source}")
-    print_warnings(model.warnings)
 
 
 def _cached(table: CachedListing) -> Table:

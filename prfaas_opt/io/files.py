@@ -58,12 +58,21 @@ def write_text(path: Path, text: str, replace: bool = False) -> Path:
     Raises:
         InputError: the file is there and ``replace`` is false, or it cannot be written.
     """
+    return write_bytes(path, text.encode("utf-8"), replace)
+
+
+def write_bytes(path: Path, content: bytes, replace: bool = False) -> Path:
+    """Writes a file under a temporary name, then renames it.
+
+    Raises:
+        InputError: the file is there and ``replace`` is false, or it cannot be written.
+    """
     if path.exists() and not replace:
         raise InputError(Problem("file-exists", str(path), "is there already", "name another file, or add --force"))
     try:
         descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
         Path(temporary).chmod(0o644)
         Path(temporary).replace(path)
     except OSError as error:
