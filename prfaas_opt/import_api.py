@@ -19,6 +19,7 @@ from prfaas_opt.io.files import write_text
 from prfaas_opt.io.loading import find, load_model, model_of
 from prfaas_opt.io.measured_profile import (
     DecodeTable,
+    LatencyPoint,
     decode_table,
     latency_points,
     prefill_mapping,
@@ -84,8 +85,30 @@ class ImportLeftOut(Struct, frozen=True):
     reason: str
 
 
+class EstimatedBy(Struct, frozen=True):
+    """The estimator that was asked, and for what."""
+
+    tool: str
+    version: str
+    model: Annotated[str, Meta(description="as the tool names it")]
+    system: Annotated[str, Meta(description="kind of GPU, as the tool names it")]
+    backend: Annotated[str, Meta(description="serving engine, as the tool names it")]
+    engine: Annotated[str, Meta(description="serving engine and version that its data are of")]
+    database_mode: str
+    tensor_parallel: Annotated[int, Meta(ge=1)]
+    expert_tensor_parallel: Annotated[int | None, Meta(description="null: the model has no experts")]
+    expert_parallel: Annotated[int | None, Meta(description="null: the model has no experts")]
+    formats: Annotated[dict[str, dict[str, str]], Meta(description="number formats, by figure and part of the model")]
+    origin_shares: Annotated[
+        dict[str, dict[str, float]],
+        Meta(
+            description="by figure, shares of its time by kind of source, the mean over its points; silicon: measured"
+        ),
+    ]
+
+
 class Import(Struct, frozen=True):
-    """What was taken from benchmarks, and the model file it was written to."""
+    """What was taken from benchmarks or an estimator, and the model file it was written to."""
 
     name: str
     file: str
@@ -101,6 +124,7 @@ class Import(Struct, frozen=True):
     kv_cache_from: Annotated[str | None, Meta(description="null: the file is not complete without a KVCache size")]
     model_yaml: Annotated[str, Meta(description="the file as text")]
     warnings: tuple[str, ...]
+    estimated_by: Annotated[EstimatedBy | None, Meta(description="null: measured, as files say")] = None
 
 
 def import_measured(
@@ -132,7 +156,7 @@ def import_measured(
         InputError: a file or an argument is wrong, or no prefill latency is left; all at once, and nothing is written.
     """
     path = Path(output) if output is not None else Path("models", f"{name}.yaml")
-    problems = _wrong_arguments(files, name, hardware, gpus_per_instance, path, force)
+    problems = wrong_target(name, hardware, gpus_per_instance, path, force) + _wrong_files(files)
     read = []
     for file in files:
         try:
@@ -143,7 +167,7 @@ def import_measured(
     kv: dict[str, Any] = {}
     warnings: list[str] = []
     try:
-        kv = _kv_cache(kv_from, kv_dtype, hardware, warnings)
+        kv = kv_cache_fields(kv_from, kv_dtype, hardware, warnings)
     except InputError as error:
         problems += error.problems
     if problems:
@@ -164,9 +188,8 @@ def missing_kv_cache(answer: Import) -> Problem:
 Read = tuple[ImportedFile, Findings]
 
 
-def _wrong_arguments(
-    files: Sequence[str | os.PathLike[str]], name: str, hardware: str, gpus: int, path: Path, force: bool
-) -> list[Problem]:
+def wrong_target(name: str, hardware: str, gpus: int, path: Path, force: bool) -> list[Problem]:
+    """What is wrong with the model that is to be written, and where to."""
     problems = []
     if not _NAME.fullmatch(name):
         message = f"found {shown(name)}, expected letters, digits, dots, dashes and underscores"
@@ -177,6 +200,13 @@ def _wrong_arguments(
     if gpus < 1:
         message = f"found {gpus}, expected a whole number, 1 or more"
         problems.append(Problem("out-of-range", "--gpus-per-instance", message, "count the GPUs of the instance"))
+    if path.exists() and not force:
+        problems.append(Problem("file-exists", str(path), "is there already", "name another --output, or add --force"))
+    return problems
+
+
+def _wrong_files(files: Sequence[str | os.PathLike[str]]) -> list[Problem]:
+    problems = []
     if not files:
         problems.append(Problem("missing-file", "FILES", "there is none, expected one or more", "name a benchmark"))
     seen: set[Path] = set()
@@ -185,8 +215,6 @@ def _wrong_arguments(
             message = "is named twice, expected each file once"
             problems.append(Problem("duplicate-key", printable(str(file)), message, "name it once"))
         seen.add(file.absolute())
-    if path.exists() and not force:
-        problems.append(Problem("file-exists", str(path), "is there already", "name another --output, or add --force"))
     return problems
 
 
@@ -255,10 +283,27 @@ def _too_few_lengths(read: Sequence[Findings]) -> list[Problem]:
     return [*problems, Problem("no-prefill", "FILES", message, fix)]
 
 
-def _kv_cache(kv_from: str | None, kv_dtype: str | None, hardware: str, warnings: list[str]) -> dict[str, Any]:
-    """``kv_cache`` of a model file with its provenance; empty where none is asked for."""
+def kv_cache_fields(
+    kv_from: str | None,
+    kv_dtype: str | None,
+    hardware: str,
+    warnings: list[str],
+    lengths: Sequence[int] | None = None,
+) -> dict[str, Any]:
+    """``kv_cache`` of a model file with its provenance; empty where none is asked for.
+
+    Args:
+        kv_from: a config.json, or the name or path of a model that has it.
+        kv_dtype: of keys and values, for a config.json only.
+        hardware: whose sizes are taken of a model that states them by hardware.
+        warnings: notes are added to it.
+        lengths: prompts that a config.json is to be taken for, even beyond what it states as the longest.
+
+    Raises:
+        InputError: the source is wrong, or a data type is asked of a model.
+    """
     if kv_from is not None and kv_from.endswith(".json"):
-        derived = derive_kv(kv_from, kv_dtype or "bf16")
+        derived = derive_kv(kv_from, kv_dtype or "bf16", None, lengths)
         warnings += derived.warnings
         source = f"derived, from the config.json of {derived.architecture}, keys and values in {derived.kv_dtype}"
         return {"kv_cache": derived.kv_cache, "kv_cache_provenance": source}
@@ -320,21 +365,16 @@ def _imported(
     }
     profile["provenance"] = provenance
     text = yaml_text({**mapping, **kv, "profiles": [profile]})
-    checked = _checked(text if kv else yaml_text({**mapping, **_ANY_KV_CACHE, "profiles": [profile]}), str(path))
-    _write(path, text, force)
-    fit = decode.fit if decode else None
+    checked = checked_model(text if kv else yaml_text({**mapping, **_ANY_KV_CACHE, "profiles": [profile]}), str(path))
+    write_model(path, text, force)
     return Import(
         name,
         str(path),
         hardware.strip(),
         gpus,
         tuple(file for file, _ in read),
-        tuple(ImportedLatency(p.length_tokens, p.latency_s, p.runs) for p in points),
-        tuple(ImportedStep(s.batch, s.context_tokens, s.step_s, s.runs) for s in decode.points) if decode else (),
-        _form(decode),
-        ImportedFormula(fit.base_s, fit.per_request_s, fit.per_context_token_s, fit.mean_share, fit.worst_share)
-        if fit
-        else None,
+        latency_rows(points),
+        *decode_rows(decode),
         tuple(ImportLeftOut(each.where, each.figure, each.reason) for each in left_out),
         provenance,
         kv_from,
@@ -343,8 +383,19 @@ def _imported(
     )
 
 
-def _form(decode: DecodeTable | None) -> Any:
-    return decode.form if decode else None
+def latency_rows(points: Sequence[LatencyPoint]) -> tuple[ImportedLatency, ...]:
+    """Prefill as the answer gives it."""
+    return tuple(ImportedLatency(p.length_tokens, p.latency_s, p.runs) for p in points)
+
+
+def decode_rows(decode: DecodeTable | None) -> tuple[tuple[ImportedStep, ...], Any, ImportedFormula | None]:
+    """Steps, form and formula as the answer gives them."""
+    if decode is None:
+        return (), None, None
+    steps = tuple(ImportedStep(s.batch, s.context_tokens, s.step_s, s.runs) for s in decode.points)
+    fit = decode.fit
+    shares = (fit.base_s, fit.per_request_s, fit.per_context_token_s, fit.mean_share, fit.worst_share) if fit else None
+    return steps, decode.form, ImportedFormula(*shares) if shares else None
 
 
 def _models(read: Sequence[Read]) -> str:
@@ -363,8 +414,12 @@ def _source(files: Sequence[ImportedFile]) -> str:
     return "; ".join(parts)
 
 
-def _checked(text: str, name: str) -> Model:
-    """The model that a text describes; what is wrong with it is said to be of a file that was not written."""
+def checked_model(text: str, name: str) -> Model:
+    """The model that a text describes.
+
+    Raises:
+        InputError: what is wrong with it, said to be of a file that was not written.
+    """
     try:
         return model_of(parse_document(text, name))
     except InputError as error:
@@ -372,7 +427,12 @@ def _checked(text: str, name: str) -> Model:
         raise InputError(problems) from None
 
 
-def _write(path: Path, text: str, force: bool) -> None:
+def write_model(path: Path, text: str, force: bool) -> None:
+    """Writes a model file, and its folder where there is none.
+
+    Raises:
+        InputError: it cannot be written, or is there and is not to be replaced.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
