@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import copy
 import json
+import math
 from pathlib import Path
 from typing import Any
 
+import hypothesis.strategies as st
 import jsonschema
 import numpy as np
 import pytest
 import yaml
+from hypothesis import given
 from msgspec import structs
 from numpy.typing import NDArray
 from typer.testing import CliRunner
 
 from prfaas_opt import load_scenario, plan, schemas
 from prfaas_opt.cli import app
-from prfaas_opt.errors import InfeasibleError, InputError
+from prfaas_opt.errors import CertificationError, InfeasibleError, InputError, PrfaasOptError
 from prfaas_opt.fleet_api import plan_fleet
 from prfaas_opt.planning.build import curves_of
 from prfaas_opt.profiles.cached import CachedPrefill
 from prfaas_opt.profiles.curve import Curve, linear, log_log, table_curve
 from prfaas_opt.throughput.expectation import Expectation
 from tests.scenarios import Spec, case_like, random_scenario
+from tests.test_mutated_input import QUICK, mutate
 
 Array = NDArray[np.float64]
 PREFILL = {"lengths_tokens": [1024, 8192, 24576, 32768], "latency_ms": [60, 400, 1340, 1823]}
@@ -295,3 +299,63 @@ def test_a_table_may_be_in_another_unit(tmp_path: Path) -> None:
     seconds["latency_s"] = [[x / 1000 for x in row] for row in MEASURED["latency_ms"]]
     ours, theirs = (show(model_file(tmp_path, prefill_cached=each)).stdout for each in (MEASURED, seconds))
     assert ours == theirs
+
+
+# Whatever a table holds
+
+
+def random_case(seed: int) -> Spec:
+    """A random scenario whose profiles have tables of latencies that may jump by orders of magnitude."""
+    rng = np.random.default_rng(seed)
+    scenario = random_scenario(seed, estimator="expected-time")
+    share = float(rng.uniform(0.01, 0.97))
+    scenario["workload"]["cached_share"] = share
+    high = load_scenario(copy.deepcopy(scenario)).workload.input_tokens.high
+    for i, profile in enumerate(scenario["model"]["profiles"]):
+        last = int(np.ceil(high)) + 1
+        uncached = sorted({int(x) for x in np.linspace(max(last / 10, 1), last, int(rng.integers(2, 5)))})
+        top = int(np.ceil(last * share / (1 - share))) + 1
+        cached = sorted({*rng.integers(1, top + 1, 3).tolist(), top})
+        steps = rng.uniform(-2.0, 5.0, (len(cached), len(uncached))) * np.diff(np.log(uncached), prepend=0.0)
+        rows = np.exp(rng.normal(0.0, rng.choice([0.1, 3.0]), (len(cached), 1)) + np.cumsum(steps, axis=1).clip(-3, 3))
+        table = {
+            "cached_tokens": cached,
+            "uncached_tokens": uncached,
+            "latency_s": rows.tolist(),
+            "interpolation": str(rng.choice(["linear", "log-log"])),
+        }
+        if any("occupancy" in key for key in profile["prefill"]):
+            table["occupancy_s"] = rows.tolist()
+        scenario = with_table(scenario, i, table, share)
+    return scenario
+
+
+def test_random_tables_are_planned_and_proven() -> None:
+    planned = 0
+    for seed in range(150):
+        try:
+            found = plan(random_case(seed))
+        except (InputError, InfeasibleError):
+            continue
+        assert found.bound_rps is None or found.throughput_rps <= found.bound_rps * (1 + 1e-9)
+        planned += 1
+    assert planned > 60
+
+
+@st.composite
+def mutated_tables(draw: st.DrawFn) -> Spec:
+    scenario, count = on_a_line(0.5)[0], draw(st.integers(1, 2))
+    for _ in range(count):
+        mutate(draw, scenario["model"]["profiles"][1]["prefill_cached"])
+    return scenario
+
+
+@QUICK
+@given(mutated_tables())
+def test_whatever_is_done_to_a_table_an_error_or_a_plan_comes(scenario: Spec) -> None:
+    try:
+        throughput_rps = plan(scenario).throughput_rps
+    except PrfaasOptError as error:
+        assert not isinstance(error, CertificationError)  # noqa: PT017
+    else:
+        assert math.isfinite(throughput_rps)
