@@ -65,7 +65,16 @@ def failed(found: ModelCheck) -> list[tuple[str, float, str]]:
     return [(finding.check, finding.length_tokens, finding.relation) for finding in found.findings]
 
 
-@pytest.mark.parametrize("name", entries("models"))
+# Sparse attention selects from 2,048 tokens on: below, the latency is another curve, and 4K is above what is convex.
+KINKED = {"glm-5": {("latency is convex", 4096.0, "at most")}}
+
+
+@pytest.mark.parametrize("name", KINKED)
+def test_what_does_not_hold_of_shipped_models_is_known(name: str) -> None:
+    assert set(failed(check_model(name))) == KINKED[name]
+
+
+@pytest.mark.parametrize("name", sorted(set(entries("models")) - set(KINKED)))
 def test_shipped_models_hold(name: str) -> None:
     found = check_model(name)
     assert found.holds

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -314,10 +315,19 @@ def test_the_command_prints_ratios_back_tests_and_the_profile() -> None:
     assert found.exit_code == 0
     assert "Prefill: times 0.44 above a fixed 0.4 s, by peak rates (fp8)." in found.stdout
     assert "Decode: times 0.6, by memory bandwidths. The KVCache stays." in found.stdout
-    assert "+109.2 %" in found.stdout
-    assert "-49.0 %" in found.stdout
+    # The paper's pair at its four lengths, beside the many of estimated profiles.
+    assert re.search(r"H200 \(paper\) +H20 \(fitted\) +1 +4 +0\.48 +0\.5\d +0\.90", found.stdout)
+    assert re.search(r"H20 \(fitted\) +H200 \(paper\) +1 +4 +0\.90 +1\.3\d +1\.96", found.stdout)
+    assert re.search(r"H100 \(derived\) +H200 \(derived\) +13 +104", found.stdout)
     assert "prefill: assumed, H200 (paper, table 5)" in found.stdout
     assert "decode steps on H200 are assumed themselves" in found.stderr
+
+
+def test_few_back_tests_are_shown_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("prfaas_opt.cli.scale._MOST_TESTS", 10_000)
+    found = run("internal-1t", "--from", "H200", "--to", "B200")
+    assert "+109.2 %" in found.stdout
+    assert "-49.0 %" in found.stdout
 
 
 def test_the_command_writes_a_file(tmp_path: Path) -> None:

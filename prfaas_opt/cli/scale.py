@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -14,7 +16,9 @@ from prfaas_opt.units import format_length, format_ms, format_share, format_toke
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from prfaas_opt.scale_api import Scaling
+    from prfaas_opt.scale_api import BackTest, Scaling
+
+_MOST_TESTS = 16
 
 
 @answers("models scale")
@@ -88,6 +92,9 @@ def _print_back_tests(out: Console, answer: Scaling) -> None:
         tests = [test for test in answer.back_tests if test.figure == figure]
         if not tests or (figure == "decode" and not answer.decode):
             continue
+        if len(tests) > _MOST_TESTS:
+            _print_by_pair(out, figure, tests)
+            continue
         title = f"Back-tests of {figure}, s"
         table = new_table("Model", "From", "To", at, "Scaled", "Stated", "Off by", left=3, title=title)
         for test in tests:
@@ -101,3 +108,18 @@ def _print_back_tests(out: Console, answer: Scaling) -> None:
             out.print(f"{figure}: what was stated is {found.least:.2f} to {found.most:.2f} times the scaled.")
         elif figure == "Prefill" or answer.decode:
             out.print(f"{figure}: no model has it on two hardwares, so its uncertainty is not known.")
+
+
+def _print_by_pair(out: Console, figure: str, tests: Sequence[BackTest]) -> None:
+    """A row for each pair of hardware: what is stated over what is scaled, of all models."""
+    pairs: dict[tuple[str, str], list[BackTest]] = {}
+    for test in tests:
+        ends = f"{test.from_hardware} ({test.from_provenance})", f"{test.to_hardware} ({test.to_provenance})"
+        pairs.setdefault(ends, []).append(test)
+    title = f"Back-tests of {figure}: the stated over the scaled"
+    table = new_table("From", "To", "Models", "Tests", "Least", "Median", "Most", left=2, title=title)
+    for ends, found in sorted(pairs.items()):
+        ratios = [test.stated_s / test.scaled_s for test in found]
+        spread = (f"{ratio:.2f}" for ratio in (min(ratios), statistics.median(ratios), max(ratios)))
+        table.add_row(*ends, str(len({test.model for test in found})), str(len(found)), *spread)
+    out.print(table)
