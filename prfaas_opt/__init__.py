@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from prfaas_opt.version import __version__
+
 if TYPE_CHECKING:
     from prfaas_opt.api import compare, load_scenario, plan
     from prfaas_opt.fleet_api import load_fleet, plan_fleet, size
@@ -16,8 +18,6 @@ if TYPE_CHECKING:
 __all__ = ["__version__", "compare", "load_fleet", "load_scenario", "plan", "plan_fleet", "size"]
 
 _OF_FLEETS = {"load_fleet", "plan_fleet", "size"}
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,7 @@ def field_kind(steps: Sequence[str]) -> Kind | None:
             message = f"{here} has no field {step}" if here else f"a scenario has no field {step}"
             fix = suggestion(step, known) if known else f"set {here} as a whole"
             raise UnknownFieldError(message, fix)
-    return kinds[0] if len(kinds) == 1 else None
+    return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
 
 
 def _forms_with_fields(kind: Any) -> list[Any]:

@@ -1,0 +1,70 @@
+"""Results read back from their file, in parts, some columns or all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.io.wording import printable, suggestion
+from prfaas_opt.study.outputs import format_of, formats
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+def read_in_parts(path: Path, columns: Sequence[str] | None = None) -> Iterator[pa.Table]:
+    """The rows of a file of results, a part at a time.
+
+    Args:
+        path: a file that ``study`` wrote: Parquet, CSV, JSON Lines.
+        columns: names of those to read, in this order; None: all.
+
+    Raises:
+        InputError: the file is not there, is not of results, or has no such column.
+    """
+    import pyarrow as pa
+
+    name, found = printable(str(path)), format_of(path)
+    if found.read is None:
+        known = ", ".join(each.suffix for each in formats().values() if each.read)
+        message = f"is {found.name}, which cannot be read back, expected one of {known}"
+        raise InputError(Problem("unknown-format", name, message, "write the study to one of these"))
+    if not path.is_file():
+        raise InputError(Problem("missing-file", name, "there is no such file of results", "check the path"))
+    try:
+        yield from found.read(path, columns)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        message = f"cannot be read as {found.name}: {reason}"
+        raise InputError(Problem("unreadable-file", name, message, "name a file that study wrote")) from None
+    except MissingColumnError as error:
+        message = f'has no column "{printable(error.column)}"'
+        raise InputError(Problem("unknown-name", name, message, suggestion(error.column, error.known))) from None
+
+
+def read_results(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """All rows of a file of results as one table.
+
+    Args:
+        path: as for ``read_in_parts``.
+        columns: as for ``read_in_parts``.
+
+    Raises:
+        InputError: as ``read_in_parts``; or it has no rows.
+    """
+    import pyarrow as pa
+
+    parts = list(read_in_parts(path, columns))
+    if not parts:
+        raise InputError(Problem("empty-file", printable(str(path)), "holds no rows", "run the study again"))
+    return pa.concat_tables(parts)
+
+
+class MissingColumnError(Exception):
+    """A column that a file does not have."""
+
+    def __init__(self, column: str, known: Sequence[str]) -> None:
+        super().__init__(column)
+        self.column, self.known = column, known
