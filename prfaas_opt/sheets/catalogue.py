@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
     from prfaas_opt.io.spec import Field
 
-Kind = Literal["text", "choice", "count", "number", "share", "tokens", "bandwidth", "duration", "size", "usd"]
-"""What the cells of a column hold, which tells the units that they may have."""
+Kind = Literal["text", "choice", "count", "number", "share", "tokens", "bandwidth", "duration", "size", "usd", "plain"]
+"""What the cells of a column hold, which tells the units that they may have; ``plain``: nobody knows."""
 
 REMOTE, PD = "prfaas", "pd"
 """Names of the clusters that a sheet fills where no base scenario names its own."""
@@ -27,6 +27,7 @@ PRICE_OF_ALL = "price_per_gpu_hour"
 _FORMATS: dict[Kind, str] = {
     "text": "General",
     "choice": "General",
+    "plain": "General",
     "count": "#,##0",
     "tokens": "#,##0",
     "share": "0.0%",
@@ -88,7 +89,7 @@ def _cluster(cluster: str, label: str, words: tuple[str, ...], hardware: str, in
     gpu = f"GPU ({label if label == 'PD' else label.lower()})"
     types = ("{} GPU", "{} hardware", "{} accelerator", "{} GPU type", "{} GPU model", "{} hardware type")
     yield column("hardware", gpu, "text", hardware, *types)
-    counted = ("number of {} instances", "{} instance count", "# {} instances", "no. of {} instances")
+    counted: tuple[str, ...] = ("number of {} instances", "{} instance count", "# {} instances", "no. of {} instances")
     yield column("instances", "{} instances", "count", instances, *counted)
     counted = ("number of {} GPUs", "{} GPU count", "# {} GPUs", "no. of {} GPUs")
     yield column("gpus", "{} GPUs", "count", None, *counted)
@@ -110,10 +111,10 @@ def _link() -> Iterable[Column]:
     yield column("bandwidth", "Link (Gbps)", "bandwidth", *speeds, "WAN bandwidth", example=100)
     ceilings = ("link utilization ceiling", "link utilization limit", "link maximum utilization", "link max util")
     yield column("max_utilization", "Link max utilization", "share", *ceilings)
-    prices = ("link price per Gbps hour", "bandwidth price", "link cost")
-    yield column("price_per_gbps_hour", "Link price ($/Gbps-hour)", "usd", *prices)
-    prices = ("price per GB", "link price per GB", "egress price per GB", "egress cost", "transfer price")
-    yield column("price_per_gb", "Egress price ($/GB)", "usd", *prices)
+    rates = ("link price per Gbps hour", "bandwidth price", "link cost")
+    yield column("price_per_gbps_hour", "Link price ($/Gbps-hour)", "usd", *rates)
+    sent = ("price per GB", "link price per GB", "egress price per GB", "egress cost", "transfer price")
+    yield column("price_per_gb", "Egress price ($/GB)", "usd", *sent)
     yield column("rtt", "RTT (ms)", "duration", "link RTT", "round trip", "round trip time", "link round trip time")
     yield column("flows", "Flows", "count", "link flows", "parallel flows", "TCP flows")
     yield column("flow_cap", "Flow cap (Gbps)", "bandwidth", "link flow cap", "per flow cap")
@@ -182,7 +183,7 @@ def _profile() -> Iterable[Column]:
     yield Column("gpus_per_instance", "GPUs per instance", "count", 8, counts, "GPUs that one instance takes")
     yield Column("engine", "Engine", "text", None, ("serving engine",), "serving engine and version")
     yield Column("length", "Length (tokens)", "tokens", 32768, _LENGTHS, "prompt length of the point")
-    times = ("prefill latency", "prefill time", "prefill", "TTFT", "time to first token")
+    times = ("prefill latency", "prefill time", "TTFT", "time to first token")
     yield Column("latency", "Latency (s)", "duration", 1.84, times, "prefill latency at that length")
     doc = "time that a prompt takes an instance; default: its latency"
     yield Column("occupancy", "Occupancy (s)", "duration", None, ("prefill occupancy",), doc)
@@ -190,8 +191,8 @@ def _profile() -> Iterable[Column]:
     yield Column("kv_size", "KV size (MiB)", "size", 701.3, sizes, "KVCache of a prompt of that length")
     yield Column("batch", "Batch", "count", 20, ("decode batch", "batch size"), "requests decoded together")
     steps = ("decode step", "step time", "decode step time", "ITL", "TPOT", "inter token latency")
-    steps += ("time per output token",)
-    yield Column("step", "Step (ms)", "duration", 25, steps, "time of one decode step at that batch")
+    others = (*steps, "time per output token")
+    yield Column("step", "Step (ms)", "duration", 25, others, "time of one decode step at that batch")
     contexts = ("decode context", "mean context")
     yield Column("context", "Context (tokens)", "tokens", None, contexts, "mean context of the requests in a batch")
     doc = "where the figures come from: measured, paper, derived, fitted or assumed, then a comma and the source"

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.io.wording import counted, printable, shown
+from prfaas_opt.sheets.assembly import (
+    Filled,
+    outline,
+    pools_of,
+    refuse,
+    spread_prices,
+    structure,
+    substitute,
+    without_remote,
+)
+from prfaas_opt.sheets.body import data_rows, grouped
+from prfaas_opt.sheets.book import cleaned, letters
+from prfaas_opt.sheets.cells import CellReader, error_cell, is_missing, uncalculated_cell
+from prfaas_opt.sheets.choosing import choose, tables_of
+from prfaas_opt.sheets.explanation import ColumnUse, Explanation, Note, SheetProblem, TableUse, Taken
+from prfaas_opt.sheets.extra import Extras, read_models, read_prices, read_workloads
+from prfaas_opt.sheets.notation import Evidence, Notation, stated
+from prfaas_opt.sheets.opening import open_book
+from prfaas_opt.sheets.rows import SheetRows
+from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from prfaas_opt.io.document import Document
-    from prfaas_opt.sheets.rows import SheetRows
+    from prfaas_opt.sheets.book import Book
+    from prfaas_opt.sheets.tables import Header, Table
 
 SUFFIXES = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".csv", ".tsv", ".tab")
 """Of files that are tables; what a file really is, its content says."""
+
+_MOST_REMARKS = 20
+"""Of one kind that an explanation lists."""
 
 
 def read_scenarios(
@@ -28,12 +54,303 @@ def read_scenarios(
 
     Args:
         path: an .xlsx, .xls, .ods, .csv or .tsv file.
-        sheet: the sheet of scenarios; None: the one that has them.
+        sheet: the sheet of scenarios, or a cell of their table, ``Plan!B4``; None: the one that has them.
         base: what fields without a column are; None: nothing but two pools and a link, for the columns to fill.
-        locale: how numbers in texts are written: ``en``, ``de``, ``de_DE``, or a sample, ``1.234,5``; None: by evidence.
-        include_hidden: take hidden rows and sheets too.
+        locale: how texts write numbers: ``en``, ``de``, ``de_DE``, or a sample, ``1.234,5``; None: by evidence.
+        include_hidden: take hidden rows, columns and sheets too.
 
     Raises:
         InputError: the file cannot be read, is hostile, or has no table of scenarios.
     """
-    raise NotImplementedError
+    notation = None if locale is None else stated(locale)
+    book = open_book(path)
+    return _Reader(book, base, notation, include_hidden).read(Path(path).stem, sheet)
+
+
+class _Reader:
+    """Reads one file."""
+
+    def __init__(self, book: Book, base: Document | None, notation: Notation | None, include_hidden: bool) -> None:
+        self._book, self._base, self._include_hidden = book, base, include_hidden
+        self._notes = [Note(book.name, note) for note in book.notes]
+        self._uses: list[TableUse] = []
+        self._problems: dict[int, list[Problem]] = {}
+        self._tables = tables_of(book, include_hidden, self._uses, self._notes)
+        self._notation = notation or self._evidence()
+
+    def _evidence(self) -> Notation:
+        """How the texts of all tables write numbers."""
+        evidence = Evidence()
+        for table in self._tables:
+            rows = range(table.row + 1, table.end)
+            for header in table.headers:
+                column = header.means.column
+                if column is not None and column.kind in ("text", "choice"):
+                    continue
+                whole = column is not None and column.kind in ("count", "tokens") and not header.means.unit
+                seen: dict[str, int] = {}
+                for r in rows:
+                    value = table.cell(r, header.column)
+                    if value.__class__ is str and value not in seen and ("," in value or "." in value):
+                        seen[value] = r
+                for value, r in seen.items():
+                    evidence.add(cleaned(value), table.sheet.place(r, header.column), whole)
+        return evidence.notation(self._book.delimiter == "semicolon")
+
+    def read(self, name: str, sheet: str | None) -> SheetRows:
+        """The rows of scenarios."""
+        extras = self._extras()
+        chosen = choose(self._book, self._tables, self._base, sheet, self._uses, _all_problems(extras))
+        table = chosen[0]
+        pools = pools_of(self._base)
+        headers = self._headers(chosen, extras)
+        rows: list[tuple[Table, int]] = []
+        left_out = []
+        for each in chosen:
+            found, not_taken = data_rows(each, self._include_hidden)
+            rows += [(each, r) for r in found]
+            left_out += grouped(each, not_taken)
+        if not rows:
+            message = "has headers but no row of a scenario below them"
+            raise InputError([Problem("empty-table", table.cells, message, "fill in a row"), *extras.problems])
+        columns: dict[str, Filled] = {}
+        for header in headers:
+            column = header.means.column
+            assert column is not None
+            path = pools.path(column.path)
+            assert path is not None
+            columns[path] = Filled(path, self._column(header, rows), letters(header.column))
+        self._check_last_row(rows, headers)
+        used = {
+            "model": substitute(columns, "model", extras.models, self._add),
+            "workload": substitute(columns, "workload", extras.workloads, self._add),
+        }
+        spread_prices(columns, pools, extras, self._base, len(rows))
+        remote = f"clusters.{pools.remote}."
+        has_remote = any(path.startswith((remote, "links.0.")) for path in columns)
+        homogeneous = without_remote(columns, pools, self._base is not None, len(rows))
+        base = outline(self._base, pools, self._book.name, has_remote)
+        filled = [column for column in columns.values() if column.values.count(UNSET) < len(rows) or column.letters]
+        if homogeneous:
+            count = len(homogeneous)
+            self._notes.append(
+                Note(
+                    table.sheet.name,
+                    f"{counted(count, 'row')} without a remote cluster: homogeneous, links not used",
+                )
+            )
+            filled = [*structure(homogeneous, pools, base, len(rows)), *filled]
+        beside = [header for header in table.headers if header not in headers and not self._is_hidden(table, header)]
+        explanation = Explanation(
+            file=self._book.name,
+            format=self._book.format,
+            encoding=self._book.encoding,
+            delimiter=self._book.delimiter,
+            decimal=self._notation.mark or "",
+            decimal_evidence=self._notation.why,
+            rows=len(rows),
+            tables=tuple(self._uses),
+            columns=tuple(self._column_uses(table, headers, pools.path)),
+            rows_left_out=tuple(left_out),
+            taken=tuple(self._taken(extras, used)),
+            notes=tuple(self._notes),
+            problems=tuple(SheetProblem(p.code, p.where, p.message, p.fix) for p in _all_problems(extras, used)),
+        )
+        return SheetRows(
+            name=name,
+            base=base,
+            fields=tuple(column.path for column in filled),
+            objective=None,
+            extra_columns=tuple(header.text for header in beside),
+            explanation=explanation,
+            _sheet=table.sheet.name,
+            _row_numbers=tuple(r + 1 for _, r in rows),
+            _columns=tuple(column.values for column in filled),
+            _letters={column.path: column.letters for column in filled if column.letters},
+            _extras=tuple([_shown(t.cell(r, header.column)) for t, r in rows] for header in beside),
+            _elsewhere={column.path: column.elsewhere for column in filled if column.elsewhere},
+            _problems={row: tuple(dict.fromkeys(found)) for row, found in self._problems.items()},
+        )
+
+    def _extras(self) -> Extras:
+        """What the tables beside those of scenarios hold."""
+        extras, file = Extras(), self._book.name
+        by_topic = {t: [x for x in self._tables if x.topic == t] for t in ("profiles", "workloads", "prices")}
+        extras.models, lost = read_models(by_topic["profiles"], self._notation, self._include_hidden, file)
+        extras.problems += lost
+        extras.workloads, lost = read_workloads(by_topic["workloads"], self._notation, self._include_hidden, file)
+        extras.problems += lost
+        read_prices(by_topic["prices"], self._notation, self._include_hidden, extras)
+        for table in self._tables:
+            if table.topic != "scenarios":
+                extras.problems += _header_problems(table)
+        return extras
+
+    def _is_hidden(self, table: Table, header: Header) -> bool:
+        return header.column in table.sheet.hidden_columns and not self._include_hidden
+
+    def _headers(self, chosen: list[Table], extras: Extras) -> list[Header]:
+        """The columns that fill fields; raises what is wrong with headers."""
+        pools = pools_of(self._base)
+        table = chosen[0]
+        problems = [problem for each in chosen[:1] for problem in _header_problems(each)]
+        seen: dict[str, Header] = {}
+        headers = []
+        for header in table.headers:
+            column = header.means.column
+            if column is None or self._is_hidden(table, header):
+                continue
+            place = table.sheet.place(table.row, header.column)
+            path = pools.path(column.path)
+            if path is None:
+                message = f"{shown(header.text)} may be any of several clusters of the base scenario"
+                problems.append(Problem("ambiguous", place, message, "use the path: clusters.NAME.instances"))
+                continue
+            if path in seen:
+                other = table.sheet.place(table.row, seen[path].column)
+                message = f"{shown(header.text)} fills {path}, as {shown(seen[path].text)} at {other} does"
+                problems.append(Problem("duplicate-column", place, message, "keep one of the two columns"))
+                continue
+            seen[path] = header
+            headers.append(header)
+        if problems:
+            refuse([*problems, *extras.problems])
+        return headers
+
+    def _column(self, header: Header, rows: list[tuple[Table, int]]) -> list[Any]:
+        """The values of a column, one a row; what is wrong with cells is noted with their rows."""
+        table = rows[0][0]
+        sheet, c = table.sheet, header.column
+        assert header.means.column is not None
+        reader = CellReader(header.means.column, header.means.unit, self._notation, sheet.is_text)
+        flawed = {r for r, column in sheet.flaws if column == c}
+        percents = sheet.percents
+        read, cells = reader.read, sheet.rows
+        values: list[Any] = []
+        remarks: dict[str, str] = {}
+        known: dict[Any, Any] = {}
+        for i, (_, r) in enumerate(rows):
+            row = cells[r]
+            cell = row[c] if c < len(row) else ""
+            if cell.__class__ is not bool and not flawed:
+                # What a cell says is the same wherever it stands, but for percentages.
+                value = known.get(cell, known) if reader.unit != "%" and cell.__hash__ is not None else known
+                if value is not known:
+                    values.append(value)
+                    continue
+            found = read(cell, None if percents is None else (r, c) in percents)
+            trouble = found.trouble
+            if r in flawed:
+                flaw = sheet.flaws[r, c]
+                trouble = error_cell(flaw.text) if flaw.kind == "error" else uncalculated_cell()
+            if trouble is not None:
+                self._add(i, [Problem(trouble.code, sheet.place(r, c), trouble.message, trouble.fix)])
+                values.append(UNSET)
+                continue
+            if found.note and found.note not in remarks:
+                remarks[found.note] = sheet.place(r, c)
+            elif not found.note and cell.__class__ in (str, float):
+                known[cell] = found.value
+            values.append(found.value)
+        self._notes += [Note(place, note) for note, place in list(remarks.items())[:_MOST_REMARKS]]
+        return values
+
+    def _check_last_row(self, rows: list[tuple[Table, int]], headers: list[Header]) -> None:
+        """Notes a last row that names neither model, workload nor hardware, where all others do: it may be totals."""
+        naming = [
+            header.column
+            for header in headers
+            if header.means.column is not None
+            and (header.means.column.path in ("model", "workload") or header.means.column.path.endswith("hardware"))
+        ]
+        if len(rows) < 2 or not naming:
+            return
+        table, last = rows[-1]
+        if all(is_missing(table.cell(last, c)) for c in naming) and all(
+            any(not is_missing(t.cell(r, c)) for c in naming) for t, r in rows[:-1]
+        ):
+            message = "names no model, workload or hardware as all rows above do: it may be a scenario or totals"
+            fix = 'fill them in, or begin the row with "Total"'
+            self._add(len(rows) - 1, [Problem("ambiguous-row", f"{table.sheet.name}!{last + 1}", message, fix)])
+
+    def _add(self, row: int, problems: list[Problem]) -> None:
+        self._problems.setdefault(row, []).extend(problems)
+
+    def _column_uses(self, table: Table, headers: list[Header], path_of: Any) -> list[ColumnUse]:
+        uses = []
+        for header in table.headers:
+            column = header.means.column
+            sheet, c = table.sheet, header.column
+            used = header in headers and column is not None
+            note = ""
+            if self._is_hidden(table, header):
+                note = "hidden: left out"
+            elif not used:
+                note = "no field of a scenario: kept beside the results"
+            elif header.group:
+                note = f"under {shown(header.group)}"
+            uses.append(
+                ColumnUse(
+                    header.text,
+                    sheet.place(table.row, c),
+                    sheet.range((min(table.row + 1, table.end - 1), c), (table.end - 1, c)),
+                    path_of(column.path) if used and column is not None else None,
+                    header.means.stated,
+                    note,
+                )
+            )
+        return uses
+
+    def _taken(self, extras: Extras, used: dict[str, set[str]]) -> list[Taken]:
+        from prfaas_opt.io import catalog
+
+        taken = []
+        for kind, found, shipped in (
+            ("model", extras.models, catalog.entries("models")),
+            ("workload", extras.workloads, catalog.entries("workloads")),
+        ):
+            for name, named in found.items():
+                note = "stands in for the one of this name that is known without the file" if name in shipped else ""
+                if name not in used[kind]:
+                    note = "no row names it"
+                taken.append(Taken("model" if kind == "model" else "workload", name, named.cells, note))
+        for hardware, (price, place) in extras.gpu_prices.items():
+            taken.append(Taken("price", hardware, place, f"{price} USD per GPU-hour where a row states none"))
+        for key, (price, place) in extras.link_prices.items():
+            taken.append(Taken("price", f"link, {key}", place, f"{price} USD where a row states none"))
+        return taken
+
+
+def _all_problems(extras: Extras, used: dict[str, set[str]] | None = None) -> list[Problem]:
+    """What is wrong beside the rows of scenarios, but with models and workloads that rows use, which mark them."""
+    problems = list(extras.problems)
+    for kind, found in (("model", extras.models), ("workload", extras.workloads)):
+        for name, named in found.items():
+            if name not in (used or {}).get(kind, ()):
+                problems += named.problems
+    return list(dict.fromkeys(problems))
+
+
+def _header_problems(table: Table) -> list[Problem]:
+    """What is wrong with the headers of a table, each by itself."""
+    problems = []
+    for header in table.headers:
+        place = table.sheet.place(table.row, header.column)
+        if header.means.problem:
+            problems.append(Problem("bad-unit", place, f"{shown(header.text)} {header.means.problem}", "mend the unit"))
+        elif header.means.near and table.topic == "scenarios":
+            message = f"{shown(header.text)} is no known column, but looks like one"
+            fix = f"did you mean {' or '.join(header.means.near)}?"
+            problems.append(Problem("unknown-column", place, message, fix))
+    return problems
+
+
+def _shown(cell: Any) -> Any:
+    """A cell to be written beside results."""
+    if is_missing(cell):
+        return None
+    if cell.__class__ is str:
+        return printable(cleaned(cell))
+    if cell.__class__ is float and cell == int(cell):
+        return int(cell)
+    return cell

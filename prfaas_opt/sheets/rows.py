@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
+
+from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
     from prfaas_opt.errors import Problem
     from prfaas_opt.io.document import Document
     from prfaas_opt.scenario import Objective
     from prfaas_opt.sheets.explanation import Explanation
+
+_INDEX = re.compile(r"\[(\d+)\]")
 
 
 @dataclass(frozen=True)
@@ -35,30 +40,58 @@ class SheetRows:
     objective: Objective | None
     extra_columns: tuple[str, ...]
     explanation: Explanation
+    _sheet: str
+    _row_numbers: tuple[int, ...] = field(repr=False)
+    _columns: tuple[Sequence[Any], ...] = field(repr=False)
+    _letters: Mapping[str, str] = field(repr=False)
+    _extras: tuple[Sequence[Any], ...] = field(repr=False)
+    _elsewhere: Mapping[str, Mapping[int, str]] = field(repr=False)
+    _problems: Mapping[int, tuple[Problem, ...]] = field(repr=False)
 
     def __len__(self) -> int:
         """How many scenarios there are."""
-        return 0
+        return len(self._row_numbers)
 
     def values(self, start: int, stop: int) -> Sequence[tuple[Any, ...]]:
         """Rows ``start`` to ``stop``: a plain value a field, as a YAML file would have it; ``UNSET`` where none is."""
-        raise NotImplementedError
+        return _rows(self._columns, start, stop, len(self))
 
     def extras(self, start: int, stop: int) -> Sequence[tuple[Any, ...]]:
         """Rows ``start`` to ``stop``: the cells of ``extra_columns``, as the sheet has them; None where empty."""
-        raise NotImplementedError
+        return _rows(self._extras, start, stop, len(self))
 
     def where(self, row: int, field: str) -> str:
         """The place of a row's field, ``Scenarios!D7``; that of the row, ``Scenarios!7``, for a field without column.
 
-        Any path is taken, one inside a field included: ``links[0].bandwidth``, ``model.profiles[0]``.
+        Any path is taken, one inside a field included: ``links[0].bandwidth``, ``model.profiles[0]``. Of fields that
+        another sheet gives, such as a price, it is the cell there.
         """
-        raise NotImplementedError
+        path = _INDEX.sub(r".\1", field)
+        while path:
+            elsewhere = self._elsewhere.get(path, {}).get(row)
+            if elsewhere is not None:
+                return elsewhere
+            letters = self._letters.get(path)
+            if letters is not None:
+                return f"{self._sheet}!{letters}{self._row_numbers[row]}"
+            path = path.rpartition(".")[0]
+        return self.place(row)
 
     def place(self, row: int) -> str:
-        """The place of a row: ``Scenarios!7``, or ``plan.csv:7``."""
-        raise NotImplementedError
+        """The place of a row: ``Scenarios!7``, or ``plan.csv!7``."""
+        return f"{self._sheet}!{self._row_numbers[row]}"
 
     def problems(self, row: int) -> Sequence[Problem]:
         """What is wrong with the cells of a row."""
-        raise NotImplementedError
+        return self._problems.get(row, ())
+
+
+def _rows(columns: Sequence[Sequence[Any]], start: int, stop: int, length: int) -> list[tuple[Any, ...]]:
+    if not columns:
+        return [()] * len(range(start, min(stop, length)))
+    return list(zip(*(column[start:stop] for column in columns), strict=True))
+
+
+def is_set(value: Any) -> bool:
+    """Whether a row has a value of its own."""
+    return value is not UNSET

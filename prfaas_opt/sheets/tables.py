@@ -1,0 +1,260 @@
+"""Tables on a sheet: where each begins and ends, by the headers that are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from prfaas_opt.sheets.book import cleaned
+from prfaas_opt.sheets.headers import Meaning, Topic, lookup, meaning, path_column, topics
+
+if TYPE_CHECKING:
+    from prfaas_opt.sheets.book import Sheet
+
+_MOST_MERGED = 200_000
+_MOST_ABOVE = 8
+
+_TELLS: dict[Topic, tuple[frozenset[str], ...]] = {
+    "profiles": (frozenset({"length", "latency"}), frozenset({"length", "kv_size"}), frozenset({"batch", "step"})),
+    "workloads": (
+        frozenset({"distribution"}),
+        frozenset({"mu", "sigma"}),
+        frozenset({"length", "weight"}),
+        frozenset({"name", "value"}),
+    ),
+    "prices": (
+        frozenset({"hardware", "price_per_gpu_hour"}),
+        frozenset({"price_per_gbps_hour", "price_per_gb"}),
+        frozenset({"hardware", "price_per_gbps_hour"}),
+        frozenset({"hardware", "price_per_gb"}),
+    ),
+}
+"""Columns of which a table of a topic has all of one set at least."""
+
+
+@dataclass
+class Header:
+    """A column's header: where it stands, what it says, and the header that spans it and others, if any."""
+
+    column: int
+    text: str
+    group: str = ""
+    means: Meaning = field(default_factory=lambda: Meaning(None))
+
+
+@dataclass
+class Table:
+    """A table on a sheet.
+
+    Attributes:
+        sheet: that it is on.
+        topic: what it holds.
+        row: of its headers, from 0.
+        headers: left to right.
+        end: the row after its last.
+        titles: single texts above it on the sheet.
+    """
+
+    sheet: Sheet
+    topic: Topic
+    row: int
+    headers: list[Header]
+    end: int = 0
+    titles: list[str] = field(default_factory=list)
+
+    @property
+    def columns(self) -> tuple[int, int]:
+        """The first and the last."""
+        return self.headers[0].column, self.headers[-1].column
+
+    @property
+    def cells(self) -> str:
+        """Their address."""
+        first, last = self.columns
+        return self.sheet.range((self.row, first), (max(self.end - 1, self.row), last))
+
+    def cell(self, row: int, column: int) -> Any:
+        """The value of a cell; "" beyond the end of a row."""
+        cells = self.sheet.rows[row]
+        return cells[column] if column < len(cells) else ""
+
+
+def spread_merged(sheet: Sheet) -> list[str]:
+    """Gives every merged cell the value of its range; says which ranges there are."""
+    spread, budget = [], _MOST_MERGED
+    for (top, left), (bottom, right) in sheet.merged:
+        if top >= len(sheet.rows) or left >= len(sheet.rows[top]) or sheet.rows[top][left] == "":
+            continue
+        bottom = min(bottom, len(sheet.rows) - 1)
+        budget -= (bottom - top + 1) * (right - left + 1)
+        if budget < 0:
+            break
+        value = sheet.rows[top][left]
+        flaw, percent = sheet.flaws.get((top, left)), sheet.percents is not None and (top, left) in sheet.percents
+        for r in range(top, bottom + 1):
+            row = sheet.rows[r]
+            row.extend([""] * (right + 1 - len(row)))
+            row[left : right + 1] = [value] * (right + 1 - left)
+            for c in range(left, right + 1):
+                if flaw:
+                    sheet.flaws[r, c] = flaw
+                if percent and sheet.percents is not None:
+                    sheet.percents.add((r, c))
+        spread.append(sheet.range((top, left), (bottom, right)))
+    return spread
+
+
+def find_tables(sheet: Sheet) -> list[Table]:
+    """The tables of a sheet, top to bottom."""
+    groups = _groups(sheet)
+    found = _with_headers(sheet, groups, least=2)
+    if not found:
+        found = _with_headers(sheet, groups, least=1)[:1]
+    for i, table in enumerate(found):
+        first, last = table.columns
+        below = [
+            other.row
+            for other in found[i + 1 :]
+            if other.row > table.row and other.columns[0] <= last and other.columns[1] >= first
+        ]
+        table.end = min(below, default=len(sheet.rows))
+        table.titles = _titles(sheet, table)
+    return found
+
+
+def _groups(sheet: Sheet) -> dict[tuple[int, int], str]:
+    """Texts of ranges that span several columns, by the cells below them."""
+    groups: dict[tuple[int, int], str] = {}
+    for (top, left), (bottom, right) in sheet.merged:
+        if right > left and right - left < len(sheet.rows[top] if top < len(sheet.rows) else ()):
+            value = sheet.rows[top][left]
+            if value.__class__ is str and value:
+                groups.update({(bottom + 1, c): cleaned(value) for c in range(left, right + 1)})
+    return groups
+
+
+def _with_headers(sheet: Sheet, groups: dict[tuple[int, int], str], least: int) -> list[Table]:
+    """Tables of at least some known headers."""
+    found: list[Table] = []
+    for row in _candidates(sheet, groups):
+        tables: list[Table] = []
+        for run in _runs(sheet, row, groups):
+            topic, known = _topic(run)
+            if tables and (known < least or (topic == tables[-1].topic and not _overlap(tables[-1], run, topic))):
+                # A blank column is part of the table, and so are columns beyond it that nothing else explains.
+                tables[-1].headers += run
+            elif known >= least:
+                tables.append(Table(sheet, topic, row, run))
+        for table in tables:
+            above = found[-1] if found else None
+            if above and above.row == row - 1 and above.columns[0] <= table.columns[1]:
+                if _topic(above.headers)[1] > _topic(table.headers)[1]:
+                    continue
+                found.pop()
+            found.append(table)
+    return found
+
+
+def _candidates(sheet: Sheet, groups: dict[tuple[int, int], str]) -> list[int]:
+    """Rows that hold some text that is a header."""
+    hits: set[str] = set()
+    texts = {value for row in sheet.rows for value in row if value.__class__ is str}
+    for text in texts:
+        if text and topics(cleaned(text)):
+            hits.add(text)
+    grouped = {row for row, _ in groups}
+    return [
+        i
+        for i, row in enumerate(sheet.rows)
+        if i in grouped or not hits.isdisjoint(value for value in row if value.__class__ is str)
+    ]
+
+
+def _runs(sheet: Sheet, row: int, groups: dict[tuple[int, int], str]) -> list[list[Header]]:
+    """Texts beside each other in a row."""
+    runs: list[list[Header]] = [[]]
+    for c, value in enumerate(sheet.rows[row]):
+        text = cleaned(value) if value.__class__ is str else ""
+        if text:
+            group = groups.get((row, c), "")
+            runs[-1].append(Header(c, text, "" if group == text else group))
+        elif runs[-1]:
+            runs.append([])
+    return [run for run in runs if run]
+
+
+def _topic(run: list[Header]) -> tuple[Topic, int]:
+    """What a table with these headers holds, and how many of them are known."""
+    best: tuple[Topic, int] = ("scenarios", 0)
+    for topic in ("profiles", "workloads", "prices", "scenarios"):
+        paths: list[str] = []
+        doubtful = 0
+        for header in run:
+            if not topics(header.text) and not header.group:
+                continue
+            means = meaning(header.text, topic, header.group)
+            if means.column is not None:
+                paths.append(means.column.path)
+            elif topic == "scenarios" and means.near:
+                doubtful += 1
+        known = len(set(paths)) + doubtful
+        tells = _TELLS.get(topic)
+        if tells and not any(each <= set(paths) for each in tells):
+            continue
+        if known > best[1]:
+            best = topic, known
+    return best
+
+
+def _overlap(table: Table, run: list[Header], topic: Topic) -> bool:
+    """Whether a run has a column that a table has."""
+    paths = [
+        {means.column.path for h in headers if (means := meaning(h.text, topic, h.group)).column is not None}
+        for headers in (table.headers, run)
+    ]
+    return not paths[0].isdisjoint(paths[1])
+
+
+def _titles(sheet: Sheet, table: Table) -> list[str]:
+    """Texts above a table, nearest first."""
+    titles: list[str] = []
+    for r in range(table.row - 1, -1, -1):
+        texts = list(dict.fromkeys(cleaned(v) for v in sheet.rows[r] if v.__class__ is str and v.strip()))
+        if len(texts) == 1:
+            titles.append(texts[0])
+        if len(titles) == _MOST_ABOVE:
+            break
+    return titles
+
+
+def understand(table: Table) -> None:
+    """Works out what each header of a table means."""
+    for header in table.headers:
+        header.means = meaning(header.text, table.topic, header.group)
+        if header.means.column is None and table.topic == "scenarios":
+            column = path_column(header.text)
+            if column is not None and column.path.partition(".")[0] in _scenario_keys():
+                header.means = Meaning(column)
+    # A merged header is one column; the others that it spans have no cells of their own.
+    seen: dict[str, Header] = {}
+    for header in list(table.headers):
+        twin = seen.get(header.text)
+        if twin is not None and _same_range(table, twin, header) and _is_empty(table, header):
+            table.headers.remove(header)
+        else:
+            seen[header.text] = header
+
+
+def _scenario_keys() -> frozenset[str]:
+    return frozenset(path.partition(".")[0] for path in lookup("scenarios").by_path) | {"clusters", "links", "traffic"}
+
+
+def _same_range(table: Table, one: Header, other: Header) -> bool:
+    return any(
+        top <= table.row <= bottom and left <= one.column and other.column <= right
+        for (top, left), (bottom, right) in table.sheet.merged
+    )
+
+
+def _is_empty(table: Table, header: Header) -> bool:
+    return all(table.cell(r, header.column) == "" for r in range(table.row + 1, table.end))
