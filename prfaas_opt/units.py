@@ -282,10 +282,10 @@ def format_some_share(share: float, less_than: str = "less than ") -> str:
 def format_size(size_bytes: float) -> str:
     """A size for people, in binary units.
 
-    >>> format_size(16777216), format_size(4000)
-    ('16 MiB', '3.91 KiB')
+    >>> format_size(16777216), format_size(4000), format_size(1177.24e9)
+    ('16 MiB', '3.91 KiB', '1.07 TiB')
     """
-    for unit in ("GiB", "MiB", "KiB"):
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
         if size_bytes >= _BYTES[unit]:
             return f"{size_bytes / _BYTES[unit]:.3g} {unit}"
     return f"{size_bytes:.3g} B"

@@ -28,8 +28,8 @@ ESTIMATED = {
     "llama-3.1-8b": "H200 H100 B200",
     "mimo-v2-flash-aic": "H200 H100",
     "minimax-m2.5-aic": "H200 H100 B200",
-    "nemotron-3-nano-30b": "H200 H100 B200",
-    "nemotron-3-ultra-550b": "H200 H100 B200",
+    "nemotron-3-nano": "H200 H100 B200",
+    "nemotron-3-ultra": "H200 H100 B200",
     "qwen3-235b-aic": "H200 H100 B200",
     "qwen3-30b-a3b": "H200 H100 B200",
     "qwen3-32b": "H200 H100 B200",
@@ -121,7 +121,7 @@ ESTIMATED_KV_BYTES = {
     "qwen3-32b": 64 * 8 * 128 * 2 * 2,
     "qwen3-30b-a3b": 48 * 4 * 128 * 2 * 2,
     "gpt-oss-120b": 18 * 8 * 64 * 2 * 2,
-    "nemotron-3-nano-30b": 6 * 2 * 128 * 2 * 2,
+    "nemotron-3-nano": 6 * 2 * 128 * 2 * 2,
     "glm-5": 78 * (512 + 64 + 128) * 2,
 }
 
