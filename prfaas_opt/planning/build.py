@@ -87,12 +87,12 @@ def carried_by_link(scenario: Scenario) -> Carried:
     return effective_link(link.bandwidth_bytes_per_s, link.max_utilization, link.route, *nics)
 
 
-def carried_of_request(scenario: Scenario) -> Carried:
-    """What one request's transfer takes on the link without others."""
+def carried_of_request(scenario: Scenario, link: Carried | None = None) -> Carried:
+    """What one request's transfer takes on the link without others; ``link`` is what that carries, where known."""
     assert scenario.link is not None
     assert scenario.remote is not None
     nics = (_nic(each) for each in (scenario.remote, scenario.pd))
-    return request_rate(carried_by_link(scenario), scenario.link.route, *nics)
+    return request_rate(link or carried_by_link(scenario), scenario.link.route, *nics)
 
 
 def _nic(cluster: Cluster) -> float:

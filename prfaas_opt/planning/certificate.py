@@ -29,6 +29,8 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 """Relative floating-point error of the sums; bounds are rounded up by it."""
+_BALANCED = 1e-12
+"""Loads that differ by this share of them are equal; the bound, least where they are, is off by the square of it."""
 _CLOSED = 1e-9
 """A bound this near to an attained throughput needs no better prices."""
 
@@ -197,8 +199,9 @@ class _SplitBound:
         def imbalance(log_price: float) -> float:
             loads = self._try(link_share, math.exp(log_price))
             compute, link = self._remote_loads(loads)
-            difference = self._local_load(loads) - (1.0 - link_share) * compute - link_share * link
-            tried[log_price] = difference, link - compute
+            local, remote = self._local_load(loads), (1.0 - link_share) * compute + link_share * link
+            difference = local - remote if abs(local - remote) > _BALANCED * remote else 0.0
+            tried[log_price] = difference, link - compute if abs(link - compute) > _BALANCED * compute else 0.0
             return difference
 
         compute, link = self._remote_loads(self._all_sent)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from prfaas_opt import results, units
 from prfaas_opt.latency.ttft import LatencyBand, Ttft
 from prfaas_opt.planning.build import (
@@ -19,7 +21,6 @@ from prfaas_opt.planning.eligibility import eligible
 from prfaas_opt.planning.evaluate import certify, evaluate
 from prfaas_opt.planning.problem import OnDecodeProblem
 from prfaas_opt.planning.terms_in_words import terms_in_words
-from prfaas_opt.scenario import ESTIMATORS
 
 if TYPE_CHECKING:
     from prfaas_opt.planning.certificate import Prices
@@ -28,9 +29,37 @@ if TYPE_CHECKING:
     from prfaas_opt.planning.split import Solution
     from prfaas_opt.profiles.model import Profile
     from prfaas_opt.scenario import Cluster, Scenario
+    from prfaas_opt.throughput.link import Carried
 
 _BINDS = 0.995
 _OPTIMAL = 1e-6
+
+
+class Evaluated(Struct, frozen=True):
+    """What the equations make of a decision, and what a plan says beside.
+
+    Attributes:
+        rates: under the problem's estimator.
+        mean_length_rps, expected_time_rps: throughput under either estimator.
+        ttft_s: mean and P90 of the prefill time.
+        routing: by bands of length.
+        sent_bytes: per request of all.
+        carried: what the link carries.
+        decode, terms, stay_share, unservable_share, provenance: as a plan has them.
+    """
+
+    rates: Rates
+    mean_length_rps: float
+    expected_time_rps: float
+    ttft_s: results.Ttft
+    routing: results.Routing
+    sent_bytes: float
+    carried: Carried
+    decode: results.DecodePoint
+    terms: tuple[results.Term, ...]
+    stay_share: float
+    unservable_share: float
+    provenance: dict[str, results.PoolProvenance]
 
 
 def describe(
@@ -51,22 +80,43 @@ def describe(
     Raises:
         CertificationError: the equations do not give the throughput that the solver claims.
     """
-    decision = solution.decision
-    rates = certify(problem, decision)
+    decision, admitted = solution.decision, eligible(scenario)
+    clusters = [cluster for cluster in (scenario.remote, scenario.pd) if cluster]
+    evaluated = Evaluated(
+        rates=certify(problem, decision),
+        mean_length_rps=evaluate(problem, decision, "mean-length").throughput_rps,
+        expected_time_rps=evaluate(problem, decision, "expected-time").throughput_rps,
+        ttft_s=_ttft(problem, decision),
+        routing=_routing(problem, decision),
+        sent_bytes=problem.loads(decision.offloaded).sent_bytes,
+        carried=carried_by_link(scenario),
+        decode=_decode(scenario, problem, decision),
+        terms=terms_in_words(scenario),
+        stay_share=admitted.share_without_choice if scenario.can_offload else 0.0,
+        unservable_share=admitted.unservable_share,
+        provenance={each.name: provenance_of(profile_of(scenario, each), each) for each in clusters},
+    )
+    return plan_of(scenario, problem, solution, name, evaluated, served_rps)
+
+
+def plan_of(
+    scenario: Scenario,
+    problem: TwoPoolProblem,
+    solution: Solution,
+    name: results.Name,
+    evaluated: Evaluated,
+    served_rps: float | None = None,
+) -> results.Plan:
+    """The plan of a solution whose decision has been evaluated; the other arguments are those of ``describe``."""
+    decision, rates, routing, carried = solution.decision, evaluated.rates, evaluated.routing, evaluated.carried
     bound = None if solution.bound_rps is None else max(solution.bound_rps, rates.throughput_rps)
     gap = None if bound is None else 1.0 - rates.throughput_rps / bound
     tie_loss = None if solution.shared_rps is None else max(0.0, 1.0 - rates.throughput_rps / solution.shared_rps)
     prefilling, decoding = problem.roles(decision.split)
     proven = gap is not None and tie_loss is not None and gap - tie_loss <= _OPTIMAL
-    routing = _routing(problem, decision)
     threshold = routing.bands[0].to_tokens if routing.kind == "threshold" else None
     utilization = utilization_at(scenario, problem, decision, rates, rates.throughput_rps)
-    ceilings = _ceilings(scenario, problem, decision)
-    mean_s, p90_s = _ttft(problem, decision)
-    by_estimator = {e: evaluate(problem, decision, e).throughput_rps for e in ESTIMATORS}
-    pd = scenario.pd
     served_rps = rates.throughput_rps if served_rps is None else served_rps
-    decode, admitted = _decode(scenario, problem, decision), eligible(scenario)
     return results.Plan(
         name=name,
         ratio=None,
@@ -83,36 +133,36 @@ def describe(
         throughput_rps=rates.throughput_rps,
         estimator=problem.estimator,
         throughput_rps_by_estimator=results.EstimatedThroughput(
-            mean_length=by_estimator["mean-length"], expected_time=by_estimator["expected-time"]
+            mean_length=evaluated.mean_length_rps, expected_time=evaluated.expected_time_rps
         ),
         stages_rps=results.StageRates(rates.theta_prfaas, rates.theta_pd_prefill, rates.theta_pd_decode),
         utilization=utilization,
-        bottlenecks=_bottlenecks(utilization, ceilings),
+        bottlenecks=_bottlenecks(utilization, _ceilings(scenario, problem, decision, carried)),
         egress_gbps=units.to_gbps(rates.egress_bytes_per_s),
-        ttft_s=results.Ttft(mean_s, p90_s),
+        ttft_s=evaluated.ttft_s,
         bound_rps=bound,
         gap_share=gap,
         tie_loss_share=tie_loss,
-        shadow_prices=_shadow_prices(scenario, problem, decision, solution.prices),
+        shadow_prices=_shadow_prices(scenario, problem, decision, solution.prices, carried),
         near_optimal_threshold_tokens=solution.near_optimal_tokens if threshold is not None else None,
         what_ifs=(),
         sensitivity=None,
         solver_check=None,
-        decode_batch=decode.batch,
-        cost=_cost(scenario, problem, decision, served_rps),
+        decode_batch=evaluated.decode.batch,
+        cost=cost_of(scenario, evaluated.sent_bytes, served_rps),
         objective="throughput",
         served_rps=served_rps,
         operating_point=None,
         ttft_by_load=(),
-        link=_link(scenario),
-        decode=decode,
+        link=_link(scenario, carried),
+        decode=evaluated.decode,
         failures=(),
         robust=None,
-        terms=terms_in_words(scenario),
-        stay_share=admitted.share_without_choice if scenario.can_offload else 0.0,
-        unservable_share=admitted.unservable_share,
+        terms=evaluated.terms,
+        stay_share=evaluated.stay_share,
+        unservable_share=evaluated.unservable_share,
         baselines=(),
-        provenance={c.name: _provenance(profile_of(scenario, c), c) for c in (scenario.remote, pd) if c},
+        provenance=evaluated.provenance,
     )
 
 
@@ -181,7 +231,9 @@ def utilization_at(
     )
 
 
-def _ceilings(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> dict[results.Stage, float]:
+def _ceilings(
+    scenario: Scenario, problem: TwoPoolProblem, decision: Decision, carried: Carried
+) -> dict[results.Stage, float]:
     """What may be used of each stage's full capacity."""
     remote, link, pd = scenario.remote, scenario.link, scenario.pd
     nominal = link.bandwidth_bytes_per_s if link else 0.0
@@ -190,7 +242,7 @@ def _ceilings(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -
         "prfaas": remote.max_utilization if remote else 1.0,
         "pd_prefill": pd.max_utilization if on_decode is None else on_decode,
         "pd_decode": pd.max_utilization,
-        "egress": carried_by_link(scenario).bytes_per_s / nominal if nominal else 1.0,
+        "egress": carried.bytes_per_s / nominal if nominal else 1.0,
     }
 
 
@@ -199,8 +251,8 @@ def _bottlenecks(used: results.Utilization, ceilings: dict[results.Stage, float]
     return tuple(stage for stage, share, ceiling in shares if share > 0 and share >= _BINDS * ceiling)
 
 
-def _ttft(problem: TwoPoolProblem, decision: Decision) -> tuple[float, float]:
-    """Mean and P90 of the prefill time, s."""
+def _ttft(problem: TwoPoolProblem, decision: Decision) -> results.Ttft:
+    """Mean and P90 of the prefill time."""
     remote = problem.remote
     shares = [(each, problem.local_latency_s, share) for each, share in problem.local_shares(decision)]
     shares += [(each, remote.latency_s, share) for each, share in problem.remote_shares(decision) if remote]
@@ -210,17 +262,17 @@ def _ttft(problem: TwoPoolProblem, decision: Decision) -> tuple[float, float]:
         if share > 0 and problem.served.moment(0.0, *each) > 0
     ]
     ttft = Ttft(problem.served, bands)
-    return ttft.mean_s, ttft.quantile_s(0.9)
+    return results.Ttft(ttft.mean_s, ttft.quantile_s(0.9))
 
 
 def _shadow_prices(
-    scenario: Scenario, problem: TwoPoolProblem, decision: Decision, prices: Prices | None
+    scenario: Scenario, problem: TwoPoolProblem, decision: Decision, prices: Prices | None, carried: Carried
 ) -> results.ShadowPrices | None:
     if prices is None:
         return None
     remote, link = scenario.remote, scenario.link
     prefilling, decoding = problem.roles(decision.split)
-    link_binds = link is not None and carried_by_link(scenario).limited_by == "bandwidth"
+    link_binds = link is not None and carried.limited_by == "bandwidth"
     return results.ShadowPrices(
         prfaas_instance_rps=prices.remote_rps * remote.max_utilization if remote else None,
         pd_prefill_instance_rps=prices.local_rps * problem.pd_ceiling if prefilling else None,
@@ -233,11 +285,12 @@ def _shadow_prices(
     )
 
 
-def _cost(scenario: Scenario, problem: TwoPoolProblem, decision: Decision, served_rps: float) -> results.Cost | None:
+def cost_of(scenario: Scenario, sent_bytes: float, served_rps: float) -> results.Cost | None:
+    """What a deployment costs that serves a rate and sends so many bytes a request; None without prices."""
     hourly = usd_per_hour(scenario)
     if hourly is None or served_rps <= 0:
         return None
-    egress = served_rps * problem.loads(decision.offloaded).sent_bytes * usd_per_byte(scenario) * units.HOUR_S
+    egress = served_rps * sent_bytes * usd_per_byte(scenario) * units.HOUR_S
     total = hourly + egress
     if total == 0:
         return None
@@ -245,10 +298,10 @@ def _cost(scenario: Scenario, problem: TwoPoolProblem, decision: Decision, serve
     return results.Cost(total, per_hour / total, None, 1000.0 * total / per_hour, egress, None, None)
 
 
-def _link(scenario: Scenario) -> results.CarriedBy | None:
+def _link(scenario: Scenario, link: Carried) -> results.CarriedBy | None:
     if scenario.link is None or scenario.remote is None:
         return None
-    link, request = carried_by_link(scenario), carried_of_request(scenario)
+    request = carried_of_request(scenario, link)
     gbps = [units.to_gbps(each.bytes_per_s) for each in (link, request)]
     return results.CarriedBy(gbps[0], link.limited_by, gbps[1], request.limited_by)
 
@@ -263,7 +316,8 @@ def _decode(scenario: Scenario, problem: TwoPoolProblem, decision: Decision) -> 
     return results.DecodePoint(batch, step_s, largest.context_tokens, limited_by, most_share)
 
 
-def _provenance(profile: Profile, cluster: Cluster) -> results.PoolProvenance:
+def provenance_of(profile: Profile, cluster: Cluster) -> results.PoolProvenance:
+    """Where the figures of a cluster come from."""
     sources = profile.provenance
     decode = str(sources["decode"]) if cluster.role == "pd" and "decode" in sources else None
     return results.PoolProvenance(profile.hardware, str(sources["prefill"]), str(sources["kv_cache"]), decode)

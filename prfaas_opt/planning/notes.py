@@ -18,11 +18,21 @@ if TYPE_CHECKING:
 
 def assumptions(scenario: Scenario) -> tuple[str, ...]:
     """What a reader of this scenario's results should know: warnings of the model, lengths outside the data."""
-    notes = list(scenario.model.warnings)
+    return (*scenario.model.warnings, *without_homogeneous(scenario), *about_figures(scenario))
+
+
+def without_homogeneous(scenario: Scenario) -> tuple[str, ...]:
+    """Why there is no homogeneous cluster to compare with; nothing where there is one."""
     try:
         two_pool_problem(homogeneous_scenario(scenario))
     except (InputError, InfeasibleError) as error:
-        notes.append(f"there is no homogeneous cluster to compare with: {error.problems[0].message}")
+        return (f"there is no homogeneous cluster to compare with: {error.problems[0].message}",)
+    return ()
+
+
+def about_figures(scenario: Scenario) -> tuple[str, ...]:
+    """Formats that do not match, and lengths outside the data: the same whatever the counts, rates and prices."""
+    notes: list[str] = []
     if not scenario.formats_match:
         formats = " and ".join(f"{c.name} {c.admission.kv_format}" for c in (scenario.remote, scenario.pd) if c)
         notes.append(f"nothing can be offloaded: the formats of KVCache do not match ({formats})")

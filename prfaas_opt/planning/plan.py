@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from prfaas_opt import results
 from prfaas_opt.errors import InfeasibleError, InputError, Problem
@@ -74,12 +75,8 @@ def _best(
         robust, chosen = _robust(deployed, problem, asked, robust_share)
     best, served = _described(deployed, problem, "prfaas-pd", asked, chosen, under_load)
     baselines, _ = _baselines(scenario, asked, under_load="neither")
-    best = structs.replace(
-        _priced(_over(best, _homogeneous(baselines)), scenario),
-        objective=objective,
-        robust=robust,
-        baselines=tuple(_ratio(best, each) for each in baselines),
-    )
+    best = finished(best, list(map(measured, baselines)), scenario)
+    best = structs.replace(best, objective=objective, robust=robust)
     return _Best(best, deployed, problem, served, structs.replace(asked, robust_share=robust_share))
 
 
@@ -88,8 +85,8 @@ def compared(scenario: Scenario) -> results.Comparison:
     asked = Asked(goodput=bool(scenario.service.ttft))
     best, _ = _described(scenario, two_pool_problem(scenario), "prfaas-pd", asked)
     baselines, unavailable = _baselines(scenario, asked)
-    homogeneous = _homogeneous(baselines)
-    return results.Comparison(tuple(_over(each, homogeneous) for each in (best, *baselines)), tuple(unavailable))
+    yardsticks = list(map(measured, baselines))
+    return results.Comparison(tuple(beside(each, yardsticks) for each in (best, *baselines)), tuple(unavailable))
 
 
 def _check_asked(scenario: Scenario, policy: Policy, objective: Objective, robust_share: float | None) -> None:
@@ -222,12 +219,24 @@ def _baselines(
     return baselines, unavailable
 
 
-def _homogeneous(baselines: list[results.Plan]) -> results.Plan | None:
-    return next((each for each in baselines if each.name == "homogeneous-pd"), None)
+class Yardstick(Struct, frozen=True):
+    """What a baseline serves, and how many requests a dollar buys there; None without prices."""
+
+    name: results.Name
+    served_rps: float
+    requests_per_usd: float | None
 
 
-def _over(deployment: results.Plan, homogeneous: results.Plan | None) -> results.Plan:
-    """The deployment with its ratios over the homogeneous cluster."""
+def measured(baseline: results.Plan) -> Yardstick:
+    """A baseline's plan as what others are measured by."""
+    return Yardstick(
+        baseline.name, baseline.served_rps, None if baseline.cost is None else baseline.cost.requests_per_usd
+    )
+
+
+def beside(deployment: results.Plan, yardsticks: Sequence[Yardstick]) -> results.Plan:
+    """The deployment with its ratios over the homogeneous cluster, where that is one of the yardsticks."""
+    homogeneous = next((each for each in yardsticks if each.name == "homogeneous-pd"), None)
     if homogeneous is None:
         return deployment
     ratio = _ratio(deployment, homogeneous)
@@ -237,10 +246,16 @@ def _over(deployment: results.Plan, homogeneous: results.Plan | None) -> results
     return structs.replace(deployment, ratio=ratio.ratio, cost=cost)
 
 
-def _ratio(deployment: results.Plan, baseline: results.Plan) -> results.BaselineRatio:
+def finished(deployment: results.Plan, yardsticks: Sequence[Yardstick], scenario: Scenario) -> results.Plan:
+    """The deployment with all its ratios, and what its requests could cost at least."""
+    over = _priced(beside(deployment, yardsticks), scenario)
+    return structs.replace(over, baselines=tuple(_ratio(deployment, each) for each in yardsticks))
+
+
+def _ratio(deployment: results.Plan, baseline: Yardstick) -> results.BaselineRatio:
     per_usd = None
-    if deployment.cost is not None and baseline.cost is not None:
-        per_usd = deployment.cost.requests_per_usd / baseline.cost.requests_per_usd
+    if deployment.cost is not None and baseline.requests_per_usd is not None:
+        per_usd = deployment.cost.requests_per_usd / baseline.requests_per_usd
     ratio = deployment.served_rps / baseline.served_rps
     return results.BaselineRatio(baseline.name, baseline.served_rps, ratio, per_usd)
 

@@ -156,6 +156,40 @@ class TwoPoolProblem:
         """``E[T_local(L)]`` on any range, seconds."""
         return Expectation(self.local_prefill_s, self.lengths)
 
+    def with_capacities(
+        self,
+        usable_remote: float,
+        egress_bytes_per_s: float,
+        pd_instances: int,
+        pd_ceiling: float,
+        decode_rps_per_instance: float,
+    ) -> TwoPoolProblem:
+        """The same requests with other capacities; what they take is not worked out anew.
+
+        There must be remote prefill.
+        """
+        pool = self.remote
+        assert pool is not None
+        remote = RemotePool(
+            pool.lengths, usable_remote, pool.prefill_s, pool.kv_bytes, egress_bytes_per_s, pool.latency_s
+        )
+        vars(remote).update(time=pool.time, sent=pool.sent)
+        problem = TwoPoolProblem(
+            self.lengths,
+            remote,
+            self.local_prefill_s,
+            pd_instances,
+            range(pd_instances),
+            pd_ceiling,
+            decode_rps_per_instance,
+            self.estimator,
+            self.served,
+            self.local_latency_s,
+            self.staying,
+        )
+        vars(problem).update(local_time=self.local_time)
+        return problem
+
     def roles(self, split: int) -> tuple[int, int]:
         """Instances of the PD cluster that prefill only, and that decode."""
         return split, self.pd_instances - split

@@ -38,7 +38,9 @@ def cluster_egress(gpus: float, gpus_per_instance: float, mean_kv_bytes: float, 
     return gpus / gpus_per_instance * kv_throughput(mean_kv_bytes, mean_prefill_s)
 
 
-def prfaas_throughput(instances: float, prefill_s: Value, egress_bytes_per_s: float, kv_bytes: Value) -> Value:
+def prfaas_throughput(
+    instances: Value | float, prefill_s: Value, egress_bytes_per_s: Value | float, kv_bytes: Value
+) -> Value:
     """Equation 3: requests/s that the remote prefill cluster computes and its link carries.
 
     ``Theta_prfaas = min(N_prfaas / T_prefill(l_long), B_out / S_kv(l_long))``
@@ -55,7 +57,7 @@ def prfaas_throughput(instances: float, prefill_s: Value, egress_bytes_per_s: fl
     return np.minimum(compute, link)
 
 
-def pd_prefill_throughput(instances: float, prefill_s: Value) -> Value:
+def pd_prefill_throughput(instances: Value | float, prefill_s: Value) -> Value:
     """Equation 4: requests/s that the local prefill instances compute.
 
     ``Theta_pd_p = N_p / T_prefill(l_short)``

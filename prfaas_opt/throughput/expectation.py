@@ -11,6 +11,9 @@ from msgspec import Struct
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from prfaas_opt.numerics import Term
     from prfaas_opt.profiles.curve import Curve
     from prfaas_opt.workload.distribution import ContinuousPart, LengthDistribution
@@ -30,6 +33,18 @@ def _integral(part: ContinuousPart, terms: tuple[Term, ...], low: float, high: f
     total = 0.0
     for coefficient, exponent in terms:
         total += coefficient * part.moment(exponent, low, high)
+    return total
+
+
+def _integrals(
+    part: ContinuousPart, terms: tuple[Term, ...], low: float | NDArray[np.float64], high: float | NDArray[np.float64]
+) -> NDArray[np.float64]:
+    import numpy as np
+
+    a, b = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
+    total = np.zeros(a.shape)
+    for coefficient, exponent in terms:
+        total += coefficient * part.moments(exponent, a, b)
     return total
 
 
@@ -95,6 +110,45 @@ class Expectation:
                 length_here = length
             total += weight * (segment.after + _integral(part, segment.terms, length_here, segment.high))
         return total
+
+    def at_most_each(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``at_most`` of many lengths.
+
+        >>> import numpy as np
+        >>> from prfaas_opt.profiles.curve import linear, table_curve
+        >>> from prfaas_opt.workload.distribution import table
+        >>> f = Expectation(table_curve([1, 10], [1.0, 10.0], linear), table([(2.0, 1.0), (4.0, 1.0)]))
+        >>> f.at_most_each(np.array([1.0, 2.0, 5.0])).tolist(), f.above_each(np.array([1.0, 2.0])).tolist()
+        ([0.0, 1.0, 3.0], [3.0, 2.0])
+        """
+        import numpy as np
+
+        totals = np.array(self._atoms_before)[np.searchsorted(self._atom_lengths, lengths, side="right")]
+        for weight, part, segments in self._parts:
+            inside = np.clip(lengths, part.low, part.high)
+            for segment in segments:
+                (here,) = np.nonzero((inside > segment.low) & (inside <= segment.high))
+                x = inside[here]
+                totals[here] += weight * (segment.before + _integrals(part, segment.terms, segment.low, x))
+        return totals
+
+    def above_each(self, lengths: NDArray[np.float64]) -> NDArray[np.float64]:
+        """``above`` of many lengths."""
+        import numpy as np
+
+        totals = np.array(self._atoms_after)[np.searchsorted(self._atom_lengths, lengths, side="right")]
+        for weight, part, segments in self._parts:
+            inside = np.clip(lengths, part.low, part.high)
+            for segment in segments:
+                at_start = segment is segments[0]
+                (here,) = np.nonzero(
+                    ((inside >= segment.low) if at_start else (inside > segment.low))
+                    & (inside <= segment.high)
+                    & (inside < part.high)
+                )
+                x = inside[here]
+                totals[here] += weight * (segment.after + _integrals(part, segment.terms, x, segment.high))
+        return totals
 
     def between(self, low: float, high: float) -> float:
         """``E[f(L); low < L <= high]``, as exact as its nearer end."""

@@ -117,7 +117,10 @@ class Uniform:
         return float(a**exponent * relative / (self.high - self.low))
 
     def moments(self, power: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``moment`` on many intervals, for powers above -1."""
-        exponent = power + 1.0
-        integral: NDArray[np.float64] = (b**exponent - a**exponent) / exponent / (self.high - self.low)
+        """``moment`` on many intervals."""
+        import numpy as np
+
+        exponent, log_ratio = power + 1.0, np.log(b / a)
+        relative = np.expm1(exponent * log_ratio) / exponent if exponent else log_ratio
+        integral: NDArray[np.float64] = a**exponent * relative / (self.high - self.low)
         return integral

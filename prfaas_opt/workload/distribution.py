@@ -41,7 +41,7 @@ class ContinuousPart(Protocol):
         """``E[L**power; a < L <= b]`` for ``low <= a <= b <= high``."""
 
     def moments(self, power: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``moment`` on many intervals, for powers 0 and 1."""
+        """``moment`` on many intervals."""
 
 
 class ThresholdClasses(NamedTuple):

@@ -1,27 +1,112 @@
-"""Many plans at once: the same answers as one at a time, sooner."""
+"""Many plans at once: the same answers as one at a time, sooner.
+
+Scenarios of one model, workload and kind of hardware share the loads of every threshold, which are tabled; what they
+differ in are a few capacities, and their splits and thresholds are searched together, on arrays. The others, and the
+uncommon cases, are planned by themselves.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from prfaas_opt.errors import PrfaasOptError
+from prfaas_opt.planning.batch.decisions import decide
+from prfaas_opt.planning.batch.figures import figures
+from prfaas_opt.planning.batch.group import Group, capacities, group_of, key_of
+from prfaas_opt.planning.batch.plans import plans
 from prfaas_opt.planning.plan import planned_alone
 
 if TYPE_CHECKING:
     from prfaas_opt import results
+    from prfaas_opt.planning.batch.group import Key
+    from prfaas_opt.planning.decoding import Decoding
     from prfaas_opt.scenario import Objective, Scenario
+
+_MOST_GROUPS = 16
+
+
+class BatchPlanner:
+    """Plans scenarios, and keeps what those of one kind share for the next of them."""
+
+    def __init__(self) -> None:
+        self._groups: dict[Key, Group | None] = {}
+
+    def planned_each(
+        self, scenarios: Sequence[Scenario], objective: Objective | None = None
+    ) -> list[results.Plan | PrfaasOptError]:
+        """The plan of each scenario, as ``planned_alone`` gives it, or the error that it ends with."""
+        answers: list[results.Plan | PrfaasOptError | None] = [None] * len(scenarios)
+        if objective in (None, "throughput"):
+            for group, numbers in self._by_group(scenarios):
+                for number, plan in _planned_together(group, scenarios, numbers):
+                    answers[number] = plan
+        return [
+            _planned_by_itself(scenario, objective) if answer is None else answer
+            for scenario, answer in zip(scenarios, answers, strict=True)
+        ]
+
+    def _by_group(self, scenarios: Sequence[Scenario]) -> list[tuple[Group, list[int]]]:
+        members: dict[Key, list[int]] = {}
+        for number, scenario in enumerate(scenarios):
+            key = key_of(scenario)
+            if key is not None:
+                members.setdefault(key, []).append(number)
+        grouped = []
+        for key, numbers in members.items():
+            group = self._group(key, [scenarios[number] for number in numbers])
+            if group is not None:
+                grouped.append((group, numbers))
+        return grouped
+
+    def _group(self, key: Key, scenarios: Sequence[Scenario]) -> Group | None:
+        if key not in self._groups:
+            for scenario in scenarios:
+                try:
+                    self._groups[key] = group_of(scenario)
+                    break
+                except PrfaasOptError:
+                    continue
+            while len(self._groups) > _MOST_GROUPS:
+                del self._groups[next(iter(self._groups))]
+        return self._groups.get(key)
+
+
+def _planned_together(
+    group: Group, scenarios: Sequence[Scenario], numbers: Sequence[int]
+) -> list[tuple[int, results.Plan]]:
+    """The plans of those scenarios whose case is a common one."""
+    kept: list[tuple[int, Scenario, Decoding]] = []
+    for number in numbers:
+        decoding = group.decoding(scenarios[number])
+        if decoding is not None:
+            kept.append((number, scenarios[number], decoding))
+    if not kept:
+        return []
+    given = capacities([scenario for _, scenario, _ in kept], [decoding for _, _, decoding in kept])
+    found = decide(group.tables, given)
+    (ordinary,) = np.nonzero(found.ordinary)
+    kept = [kept[index] for index in ordinary.tolist()]
+    given, found = given.of(ordinary), found.of(ordinary)
+    numbers, scenarios, decoded = zip(*kept, strict=True) if kept else ((), (), ())
+    figured = figures(group, given, found, group.baselines(scenarios))
+    return list(zip(numbers, plans(group, scenarios, decoded, given, found, figured), strict=True))
+
+
+def _planned_by_itself(scenario: Scenario, objective: Objective | None) -> results.Plan | PrfaasOptError:
+    try:
+        return planned_alone(scenario, objective)
+    except PrfaasOptError as error:
+        return error
 
 
 def planned_each(
     scenarios: Sequence[Scenario], objective: Objective | None = None
 ) -> list[results.Plan | PrfaasOptError]:
-    """The plan of each scenario, as ``planned_alone`` gives it, or the error that it ends with."""
-    return [_planned(scenario, objective) for scenario in scenarios]
+    """``BatchPlanner.planned_each`` of a planner that this process keeps."""
+    return _PLANNER.planned_each(scenarios, objective)
 
 
-def _planned(scenario: Scenario, objective: Objective | None) -> results.Plan | PrfaasOptError:
-    try:
-        return planned_alone(scenario, objective)
-    except PrfaasOptError as error:
-        return error
+_PLANNER = BatchPlanner()
