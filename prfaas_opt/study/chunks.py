@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt.errors import InputError, PrfaasOptError
 from prfaas_opt.planning.batch import planned_each
-from prfaas_opt.planning.notes import assumptions
 from prfaas_opt.scenario import Scenario
 from prfaas_opt.study.columns import Answer, InputColumns, failed, schema_of, table_of
 from prfaas_opt.study.fields import value_in
+from prfaas_opt.study.notes import Notes
 from prfaas_opt.study.scenarios import ScenarioMaker
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ class _Planner:
         self.rows = rows
         self._maker = ScenarioMaker(rows.base, rows.fields)
         self._inputs = InputColumns(rows.base, self._maker.fields)
+        self._notes = Notes()
         self._schema = schema_of(rows)
         self._name_at = next((i for i, field in enumerate(rows.fields) if field == "name"), None)
         named = value_in(rows.base, ("name",))
@@ -49,10 +50,9 @@ class _Planner:
     def table(self, start: int, stop: int) -> pa.Table:
         """The table of some rows."""
         rows = self.rows.values(start, stop)
-        made = self._maker.make(rows, self.rows.where, start)
-        answers = self._answers(made, start)
         values = list(zip(*rows, strict=True)) if rows else [()] * len(self._maker.fields)
         reads = [field.read(column) for field, column in zip(self._maker.fields, values, strict=True)]
+        answers = self._answers(self._maker.make(rows, self.rows.where, start, reads), start)
         return table_of(self.rows, start, answers, self._inputs.arrays(values, reads), self._schema)
 
     def _answers(self, made: list[Scenario | InputError], start: int) -> list[Answer]:
@@ -70,4 +70,4 @@ class _Planner:
     def _answer(self, scenario: Scenario, plan: results.Plan | PrfaasOptError) -> Answer:
         if isinstance(plan, PrfaasOptError):
             return failed(scenario.name, plan)
-        return Answer(scenario.name, plan, plan.status, warnings="; ".join(assumptions(scenario)) or None)
+        return Answer(scenario.name, plan, plan.status, warnings=self._notes.of(scenario, plan))

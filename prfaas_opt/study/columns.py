@@ -191,6 +191,10 @@ class InputColumns:
         arrays: list[Any] = []
         odd: list[dict[str, Any]] = [{} for _ in range(rows)]
         for field, of_base, given, read in zip(self._fields, self._of_base, values, reads, strict=True):
+            alike = field.all_shown(given, read)
+            if alike is not None:
+                arrays.append(pa.array(alike, arrow_type(field.form.type)))
+                continue
             shown = []
             for index, (value, number) in enumerate(zip(given, read, strict=True)):
                 if value is UNSET:

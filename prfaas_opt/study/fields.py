@@ -111,6 +111,18 @@ class StudyField:
         self._context.problems.clear()
         return found
 
+    def all_shown(self, values: Sequence[Any], reads: Sequence[Any]) -> Sequence[Any] | None:
+        """What the column says of values that are all of the field's kind; None where some are not."""
+        if not self.is_number:
+            return values if all(value.__class__ is str for value in values) else None
+        if INVALID in reads or UNSET in reads:
+            return None
+        if self.form.factor != 1.0:
+            return [_in_units(read, self.form.factor) for read in reads]
+        if isinstance(self.kind, Number) and self.kind.factor != 1.0:
+            return [self.shown(value, read) for value, read in zip(values, reads, strict=True)]
+        return reads
+
     def shown(self, value: Any, read: Any) -> Any:
         """What the column says of a value; None where it is not of the field's kind."""
         if not self.is_number:

@@ -1,4 +1,4 @@
-"""Parquet: typed, compressed, with units and descriptions of its columns; a row group for each part of the table."""
+"""Parquet: typed, compressed, with units and descriptions of its columns; row groups of one size, whatever the parts."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from prfaas_opt.study.outputs.unfinished import UnfinishedFile, writable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+ROW_GROUP = 16_384
+"""Rows of a row group: enough that the footer, which describes every column of each, stays small."""
+
 
 class ParquetFile:
     """Writes Parquet."""
@@ -21,14 +24,28 @@ class ParquetFile:
 
         self._file = UnfinishedFile(path)
         self._writer = pq.ParquetWriter(self._file.stream, schema, compression="zstd")
+        self._waiting: list[pa.Table] = []
+        self._rows = 0
 
     def write(self, table: pa.Table) -> None:
-        """Adds rows as a row group."""
+        """Adds rows; a row group is written when it is full."""
+        self._waiting.append(table)
+        self._rows += len(table)
+        if self._rows >= ROW_GROUP:
+            self._write_groups(self._rows - self._rows % ROW_GROUP)
+
+    def _write_groups(self, rows: int) -> None:
+        import pyarrow as pa
+
+        waiting = pa.concat_tables(self._waiting)
         with writable(self._file.path):
-            self._writer.write_table(table, row_group_size=max(1, len(table)))
+            self._writer.write_table(waiting.slice(0, rows), row_group_size=ROW_GROUP)
+        self._waiting, self._rows = [waiting.slice(rows)], self._rows - rows
 
     def close(self) -> None:
         """Completes the file and gives it its name."""
+        if self._rows:
+            self._write_groups(self._rows)
         with writable(self._file.path):
             self._writer.close()
         self._file.finish()
