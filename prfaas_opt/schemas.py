@@ -23,6 +23,10 @@ from prfaas_opt.listings import KvAnswer, Models, Workloads
 from prfaas_opt.reproduction.rows import Reproduction
 from prfaas_opt.results import Comparison, Plan
 from prfaas_opt.scale_api import Scaling
+from prfaas_opt.sheets.explanation import Explanation
+from prfaas_opt.study.definition import STUDY
+from prfaas_opt.study.explanation import StudyExplanation
+from prfaas_opt.study.summary import StudyRun
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -48,12 +52,16 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "models check": ("answer of `models check --json`", _answer(ModelCheck)),
     "models scale": ("answer of `models scale --json`", _answer(Scaling)),
     "workloads": ("answer of `workloads list --json` and `workloads show --json`", _answer(Workloads)),
+    "study": ("answer of `study --json`", _answer(StudyRun)),
+    "study-explain": ("answer of `study --explain --json` for a study file", _answer(StudyExplanation)),
+    "study-explain-sheet": ("answer of `study --explain --json` for a spreadsheet", _answer(Explanation)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),
     "error": ("answer of any command with --json that fails", lambda: msgspec.json.schema(ErrorEnvelope)),
     "scenario": ("a scenario file", _file(SCENARIO)),
     "model": ("a model file", _file(MODEL)),
     "workload": ("a workload file", _file(WORKLOAD)),
+    "study-file": ("a study file: a base scenario and axes", _file(STUDY)),
     "targets": ("a file of published figures for `models fit --targets`", _file(TARGETS)),
 }
 

@@ -1,1 +1,198 @@
 """The public Python API of studies: many scenarios planned, and what they answer."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.io.overrides import apply_overrides
+from prfaas_opt.io.wording import printable
+from prfaas_opt.sheets.explanation import Explanation
+from prfaas_opt.sheets.reading import SUFFIXES
+from prfaas_opt.sheets.rows import SheetRows
+from prfaas_opt.study.axes import StudyRows
+from prfaas_opt.study.definition import base_document, read_study
+from prfaas_opt.study.explanation import StudyExplanation, explained
+from prfaas_opt.study.run import CHUNK_ROWS, Progress, StudyInterrupted, run_rows
+from prfaas_opt.study.summary import StudyRun
+from prfaas_opt.study.work_folder import digest
+
+if TYPE_CHECKING:
+    from prfaas_opt.study.engines import Engine
+    from prfaas_opt.study.rows import Rows
+    from prfaas_opt.study.run import Show
+
+__all__ = ["Progress", "StudyExplanation", "StudyInterrupted", "StudyRun", "explain", "read_rows", "run_study"]
+
+EngineName = Literal["local", "dask"]
+
+Source = str | Path | Mapping[str, Any]
+
+
+def run_study(
+    source: Source,
+    output: str | Path | None = None,
+    *,
+    workers: int = 1,
+    engine: EngineName = "local",
+    scheduler: str | None = None,
+    fresh: bool = False,
+    base: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    sheet: str | None = None,
+    locale: str | None = None,
+    show: Show = lambda _: None,
+    chunk_rows: int = CHUNK_ROWS,
+) -> StudyRun:
+    """Plans every scenario of a study and writes a row for each; what was begun before is gone on with.
+
+    Args:
+        source: a study file, a spreadsheet with a scenario a row, or a mapping of a study file's form.
+        output: file to write, in the format that its ending says; None: only the summary is wanted.
+        workers: processes that plan, for the local engine.
+        engine: ``local``: this machine; ``dask``: the workers of a Dask scheduler.
+        scheduler: its address, ``tcp://HOST:8786``.
+        fresh: replace an output that is there, done or half done.
+        base: scenario file to use as the base.
+        overrides: fields of the base, over those of the study: ``{"estimator": "mean-length"}``.
+        sheet: of a workbook, the one with the scenarios.
+        locale: how texts of a spreadsheet write numbers: ``en``, ``de``.
+        show: is told how far it is.
+        chunk_rows: rows that are planned and kept together.
+
+    Returns:
+        How many rows have a plan, why others have none, and the best.
+
+    Raises:
+        InputError: the study is wrong, all problems at once; or the output cannot be written or holds something else.
+        SolverError: worker processes keep ending, or the Dask scheduler is gone. What is done is kept.
+        StudyInterrupted: Ctrl-C; what is done is kept.
+
+    >>> run = run_study({"axes": [{"grid": {"links.0.bandwidth": ["1Gbps", "10Gbps", "100Gbps"]}}]})
+    >>> run.rows, run.planned, run.best[0].values, round(run.best[0].served_rps, 2)
+    (3, 3, {'links.0.bandwidth': '100Gbps'}, 3.15)
+    """
+    planner = _engine(engine, workers, scheduler)
+    rows, inputs = read_rows(source, base=base, overrides=overrides, sheet=sheet, locale=locale)
+    target = None if output is None else Path(output)
+    if target is not None and not isinstance(source, Mapping):
+        _refuse_to_overwrite(Path(source), target)
+    return run_rows(rows, planner, target, inputs=inputs, fresh=fresh, chunk_rows=chunk_rows, show=show)
+
+
+def read_rows(
+    source: Source,
+    *,
+    base: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    sheet: str | None = None,
+    locale: str | None = None,
+) -> tuple[Rows, dict[str, str]]:
+    """The rows of a study or a spreadsheet, and what they were read from.
+
+    Args:
+        source: as for ``run_study``.
+        base: as for ``run_study``.
+        overrides: as for ``run_study``.
+        sheet: as for ``run_study``.
+        locale: as for ``run_study``.
+
+    Returns:
+        The rows, and digests of the files by their name in words.
+
+    Raises:
+        InputError: all that is wrong.
+    """
+    base = None if base is None else Path(base)
+    settings = {"the options": json.dumps([sheet, locale, dict(overrides or {})])}
+    if isinstance(source, Mapping):
+        rows: Rows = read_study(dict(source), base, overrides)
+        return rows, {"the study": digest(json.dumps(source, default=str).encode())} | settings
+    path = Path(source)
+    if _is_table(path):
+        rows = _read_sheet(path, base, overrides, sheet, locale)
+    elif sheet is not None or locale is not None:
+        name = "--sheet" if sheet is not None else "--locale"
+        message = f"is for spreadsheets, but {printable(path.name)} is read as a study file"
+        raise InputError(Problem("not-supported", name, message, "leave it out"))
+    else:
+        rows = read_study(path, base, overrides)
+    return rows, {f"the file {printable(path.name)}": digest(path.read_bytes())} | settings
+
+
+def explain(
+    source: Source,
+    *,
+    base: str | Path | None = None,
+    overrides: Mapping[str, str] | None = None,
+    sheet: str | None = None,
+    locale: str | None = None,
+) -> StudyExplanation | Explanation:
+    """What is understood of a study or a spreadsheet, nothing planned.
+
+    Args:
+        source: as for ``run_study``.
+        base: as for ``run_study``.
+        overrides: as for ``run_study``.
+        sheet: as for ``run_study``.
+        locale: as for ``run_study``.
+
+    Raises:
+        InputError: all that is wrong.
+    """
+    rows, _ = read_rows(source, base=base, overrides=overrides, sheet=sheet, locale=locale)
+    if isinstance(rows, StudyRows):
+        return explained(rows)
+    assert isinstance(rows, SheetRows)
+    return rows.explanation
+
+
+def _read_sheet(
+    path: Path, base: Path | None, overrides: Mapping[str, str] | None, sheet: str | None, locale: str | None
+) -> Rows:
+    from prfaas_opt.sheets.reading import read_scenarios
+
+    document = None if base is None else base_document(str(base))
+    rows = read_scenarios(path, sheet=sheet, base=document, locale=locale)
+    return dataclasses.replace(rows, base=apply_overrides(rows.base, overrides)) if overrides else rows
+
+
+def _is_table(path: Path) -> bool:
+    """Whether a file is a spreadsheet: by its ending, else by how it begins."""
+    suffix = path.suffix.casefold()
+    if suffix in SUFFIXES:
+        return True
+    if suffix in (".yaml", ".yml", ".json"):
+        return False
+    try:
+        with path.open("rb") as file:
+            return file.read(4).startswith((b"PK\x03\x04", b"\xd0\xcf\x11\xe0"))
+    except OSError:
+        return False
+
+
+def _engine(name: str, workers: int, scheduler: str | None) -> Engine:
+    if workers < 1:
+        raise InputError(Problem("out-of-range", "workers", f"found {workers}, expected 1 or more"))
+    if name == "dask":
+        if scheduler is None:
+            fix = "add --scheduler tcp://HOST:8786; one starts with: dask scheduler"
+            raise InputError(Problem("missing-key", "--engine dask", "found no address of a scheduler", fix))
+        from prfaas_opt.study.engines.dask import Dask
+
+        return Dask(scheduler)
+    if scheduler is not None:
+        raise InputError(Problem("ambiguous", "--scheduler", "is for a Dask cluster", "add --engine dask"))
+    from prfaas_opt.study.engines.local import InProcess, Processes
+
+    return InProcess() if workers == 1 else Processes(workers)
+
+
+def _refuse_to_overwrite(source: Path, output: Path) -> None:
+    if output.exists() and source.exists() and output.samefile(source):
+        message = "is the study itself, expected another file to write"
+        raise InputError(Problem("file-exists", str(output), message, "name another file"))

@@ -15,6 +15,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.study.axes import StudyRows
@@ -120,7 +121,7 @@ def test_ranges_of_quantities_keep_their_unit(low: str, high: str, spacing: str,
     written = {"from": low, "to": high, "count": 7, "spacing": spacing}
     found = [value for (value,) in all_of(rows_of({"grid": {"links.0.bandwidth": written}}))]
     space = np.geomspace if spacing == "log" else np.linspace
-    expected = space(parse_bandwidth(low), parse_bandwidth(high), 7)
+    expected = np.asarray(space(parse_bandwidth(low), parse_bandwidth(high), 7))
     assert all(value.endswith(unit) for value in found)
     np.testing.assert_allclose([parse_bandwidth(value) for value in found], expected, rtol=1e-5)
     assert parse_bandwidth(found[0]) == parse_bandwidth(low)
@@ -142,7 +143,9 @@ def test_sobol_points_are_those_of_one_run_of_scipy() -> None:
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        expected = np.asarray(qmc.Sobol(3, scramble=True, rng=np.random.default_rng(11)).random(300))
+        expected: NDArray[np.float64] = np.asarray(
+            qmc.Sobol(3, scramble=True, rng=np.random.default_rng(11)).random(300), np.float64
+        )
     assert np.array_equal(points("sobol", 3, 11, 0, 300), expected)
     assert np.array_equal(points("sobol", 3, 11, 250, 300), expected[250:])
     assert np.array_equal(points("sobol", 3, 11, 17, 40), expected[17:40])
@@ -156,7 +159,7 @@ def test_random_points_are_uniform_and_found_by_their_number() -> None:
     assert 0 <= whole.min() < whole.max() < 1
     # The mean of 5000 uniform numbers is within 0.5 +- 0.02 but for five standard deviations.
     np.testing.assert_allclose(whole.mean(axis=0), 0.5, atol=0.021)
-    assert abs(np.corrcoef(whole.T)[0, 1]) < 0.08
+    assert abs(float(np.asarray(np.corrcoef(whole.T))[0, 1])) < 0.08
     assert len(np.unique(whole)) == whole.size
 
 

@@ -19,10 +19,13 @@ from prfaas_opt.cli.plan import plan
 from prfaas_opt.cli.reproduce import reproduce
 from prfaas_opt.cli.schema import schema
 from prfaas_opt.cli.size import size
+from prfaas_opt.cli.study import study
+from prfaas_opt.cli.two_words import TwoWords
 from prfaas_opt.cli.workloads import workloads
 
 app = typer.Typer(
     name="prfaas-opt",
+    cls=TwoWords,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -48,7 +51,7 @@ def _root(
     """
 
 
-for _command in (plan, size, compare, kv, init, reproduce, schema):
+for _command in (plan, size, compare, kv, study, init, reproduce, schema):
     app.command()(_command)
 app.add_typer(models, name="models")
 app.add_typer(workloads, name="workloads")

@@ -39,8 +39,8 @@ class Block(Protocol):
     def first(self) -> dict[str, Any]:
         """A value of each field."""
 
-    def names(self) -> list[Any]:
-        """Every value that may hold the name of a model or a workload."""
+    def values_of(self, at: int) -> list[Any]:
+        """All values that a field of these may take, each once or more; nothing where they are drawn from a range."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +65,9 @@ class Grid:
         """A value of each field."""
         return {field: values[0] for field, values in zip(self.fields, self.values, strict=True)}
 
-    def names(self) -> list[Any]:
-        """Every value that may hold the name of a model or a workload."""
-        return [value for values in self.values for value in values]
+    def values_of(self, at: int) -> list[Any]:
+        """All values that a field may take."""
+        return list(self.values[at])
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class Listed:
         columns = zip(self.fields, zip(*self.written, strict=True), strict=True)
         return {field: next(value for value in column if value is not UNSET) for field, column in columns}
 
-    def names(self) -> list[Any]:
-        """Every value that may hold the name of a model or a workload."""
-        return [value for row in self.written for value in row if value is not UNSET]
+    def values_of(self, at: int) -> list[Any]:
+        """All values that a field may take."""
+        return [row[at] for row in self.written]
 
 
 @dataclass(frozen=True)
@@ -121,9 +121,10 @@ class Sample:
         """A value of each field."""
         return {field: _values_at(over, [0.0])[0] for field, over in zip(self.fields, self.over, strict=True)}
 
-    def names(self) -> list[Any]:
-        """Every value that may hold the name of a model or a workload."""
-        return [value for over in self.over if not isinstance(over, Range) for value in over]
+    def values_of(self, at: int) -> list[Any]:
+        """All values that a field may take; none of a range's."""
+        over = self.over[at]
+        return [] if isinstance(over, Range) else list(over)
 
 
 def _values_at(over: Range | tuple[Any, ...], shares: list[float]) -> Sequence[Any]:
@@ -157,6 +158,14 @@ class StudyRows:
         if len(parts) == 1:
             return parts[0]
         return [tuple(itertools.chain.from_iterable(row)) for row in zip(*parts, strict=True)]
+
+    def values_of(self, at: int) -> list[Any]:
+        """All values that a field may take, by its place among the fields; none of a range that is drawn from."""
+        for block in self.blocks:
+            if at < len(block.fields):
+                return block.values_of(at)
+            at -= len(block.fields)
+        raise IndexError(at)
 
     def where(self, row: int, field: str) -> str:
         """The place of a row's field; numbers of rows start at 0, as in the column ``row``."""

@@ -12,19 +12,23 @@ if TYPE_CHECKING:
 
 
 class Rows(Protocol):
-    """The scenarios of a study. It can be pickled: workers get a copy.
+    """The scenarios of a study. It can be pickled: workers get a copy."""
 
-    Attributes:
-        name: of the study, for people.
-        base: the document that every row changes.
-        fields: field paths as ``--set`` takes them, ``clusters.pd.instances``, one a column.
-        objective: what is planned for; None: as ``plan`` chooses.
-    """
+    @property
+    def name(self) -> str:
+        """Of the study, for people."""
 
-    name: str
-    base: Document
-    fields: tuple[str, ...]
-    objective: Objective | None
+    @property
+    def base(self) -> Document:
+        """The document that every row changes."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Field paths as ``--set`` takes them, ``clusters.pd.instances``, one a column."""
+
+    @property
+    def objective(self) -> Objective | None:
+        """What is planned for; None: as ``plan`` chooses."""
 
     def __len__(self) -> int:
         """How many scenarios there are."""
