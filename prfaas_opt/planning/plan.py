@@ -34,7 +34,7 @@ def planned(
     """The plan of a scenario; the arguments are those of ``api.plan``."""
     plan, deployed, problem, served, asked = _best(scenario, policy, objective, robust_share, "at every load")
     return structs.replace(
-        plan,
+        _priced(plan, scenario),
         what_ifs=what_ifs(deployed, problem, served, asked),
         failures=failures(deployed, problem, served, asked),
         sensitivity=deviations(deployed, problem, served, asked, DEVIATIONS if sensitivity else NEAR_DEVIATIONS),
@@ -42,7 +42,11 @@ def planned(
 
 
 def planned_alone(scenario: Scenario, objective: Objective | None = None) -> results.Plan:
-    """The plan of a scenario and its baselines, without what-ifs, failures, deviations and latencies by load."""
+    """The plan of a scenario and its baselines, without what takes plans of other scenarios.
+
+    These are what-ifs, failures, deviations, and the least and the break-even cost over other counts; nor are there
+    latencies at other loads.
+    """
     return _best(scenario, "threshold", objective, None, "at the objective").plan
 
 
@@ -75,7 +79,7 @@ def _best(
         robust, chosen = _robust(deployed, problem, asked, robust_share)
     best, served = _described(deployed, problem, "prfaas-pd", asked, chosen, under_load)
     baselines, _ = _baselines(scenario, asked, under_load="neither")
-    best = finished(best, list(map(measured, baselines)), scenario)
+    best = with_ratios(best, list(map(measured, baselines)))
     best = structs.replace(best, objective=objective, robust=robust)
     return _Best(best, deployed, problem, served, structs.replace(asked, robust_share=robust_share))
 
@@ -246,10 +250,10 @@ def beside(deployment: results.Plan, yardsticks: Sequence[Yardstick]) -> results
     return structs.replace(deployment, ratio=ratio.ratio, cost=cost)
 
 
-def finished(deployment: results.Plan, yardsticks: Sequence[Yardstick], scenario: Scenario) -> results.Plan:
-    """The deployment with all its ratios, and what its requests could cost at least."""
-    over = _priced(beside(deployment, yardsticks), scenario)
-    return structs.replace(over, baselines=tuple(_ratio(deployment, each) for each in yardsticks))
+def with_ratios(deployment: results.Plan, yardsticks: Sequence[Yardstick]) -> results.Plan:
+    """The deployment with its ratios over all yardsticks."""
+    ratios = tuple(_ratio(deployment, each) for each in yardsticks)
+    return structs.replace(beside(deployment, yardsticks), baselines=ratios)
 
 
 def _ratio(deployment: results.Plan, baseline: Yardstick) -> results.BaselineRatio:

@@ -17,7 +17,7 @@ from prfaas_opt.planning.batch.decisions import decide
 from prfaas_opt.planning.batch.figures import figures
 from prfaas_opt.planning.batch.group import Group, capacities, group_of, key_of
 from prfaas_opt.planning.batch.plans import plans
-from prfaas_opt.planning.plan import planned_alone
+from prfaas_opt.planning.plan import planned, planned_alone
 
 if TYPE_CHECKING:
     from prfaas_opt import results
@@ -103,10 +103,26 @@ def _planned_by_itself(scenario: Scenario, objective: Objective | None) -> resul
 
 
 def planned_each(
-    scenarios: Sequence[Scenario], objective: Objective | None = None
+    scenarios: Sequence[Scenario], objective: Objective | None = None, in_full: bool = False
 ) -> list[results.Plan | PrfaasOptError]:
-    """``BatchPlanner.planned_each`` of a planner that this process keeps."""
+    """The plan of each scenario, or the error that it ends with.
+
+    Args:
+        scenarios: what is planned.
+        objective: as for ``plan``.
+        in_full: with all that ``plan`` tells, what-ifs and the like, which takes plans of other scenarios, one by one;
+            else as ``planned_alone``.
+    """
+    if in_full:
+        return [_planned_in_full(scenario, objective) for scenario in scenarios]
     return _PLANNER.planned_each(scenarios, objective)
+
+
+def _planned_in_full(scenario: Scenario, objective: Objective | None) -> results.Plan | PrfaasOptError:
+    try:
+        return planned(scenario, "threshold", False, objective, None)
+    except PrfaasOptError as error:
+        return error
 
 
 _PLANNER = BatchPlanner()

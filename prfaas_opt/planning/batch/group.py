@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Scenario
 
 Key = tuple[Any, ...]
+K = TypeVar("K")
 T = TypeVar("T")
+_MOST_KNOWN = 10_000
 
 
 def key_of(scenario: Scenario) -> Key | None:
@@ -71,10 +73,7 @@ class Group:
         """How a scenario decodes; None where it can't."""
         if self._has_memory:  # KVCache in flight takes some of it, as the link has it
             return _or_none(lambda: decoding_of(scenario))
-        wanted = scenario.tokens_per_s
-        if wanted not in self._decoding:
-            self._decoding[wanted] = _or_none(lambda: decoding_of(scenario))
-        return self._decoding[wanted]
+        return _known(self._decoding, scenario.tokens_per_s, lambda: _or_none(lambda: decoding_of(scenario)))
 
     def baselines(self, scenarios: Sequence[Scenario]) -> tuple[Ints, Floats]:
         """Instances of each scenario's homogeneous baseline, and requests/s that one finishes; nan where none can."""
@@ -87,18 +86,17 @@ class Group:
 
     def _baseline_decode_of(self, scenario: Scenario) -> float | None:
         """Requests/s that one instance of the homogeneous baseline finishes; None where there can be no baseline."""
-        wanted = scenario.tokens_per_s
-        if wanted not in self._baseline_decode_rps:
+
+        def rate() -> float | None:
             decoded = _or_none(lambda: decoding_of(homogeneous_scenario(scenario)))
-            self._baseline_decode_rps[wanted] = decoded.rps_per_instance if decoded else None
-        return self._baseline_decode_rps[wanted]
+            return decoded.rps_per_instance if decoded else None
+
+        return _known(self._baseline_decode_rps, scenario.tokens_per_s, rate)
 
     def terms(self, scenario: Scenario) -> tuple[results.Term, ...]:
         """What of a scenario goes beyond the paper's model."""
         price = scenario.link.price_per_gb if scenario.link else None
-        if price not in self._terms:
-            self._terms[price] = terms_in_words(scenario)
-        return self._terms[price]
+        return _known(self._terms, price, lambda: terms_in_words(scenario))
 
     def _local_s_of_baseline(self) -> float | None:
         """Mean seconds that a request takes of a baseline instance; None where there can be no baseline."""
@@ -133,6 +131,15 @@ def capacities(scenarios: Sequence[Scenario], decoded: Sequence[Decoding]) -> Ca
 
 def _floats(values: Any) -> Floats:
     return np.fromiter(values, np.float64)
+
+
+def _known(known: dict[K, T], key: K, make: Callable[[], T]) -> T:
+    """What is known of a key, or made and kept; a study may have as many keys as rows, so that not all are kept."""
+    if key not in known:
+        if len(known) >= _MOST_KNOWN:
+            known.clear()
+        known[key] = make()
+    return known[key]
 
 
 def _or_none(make: Callable[[], T]) -> T | None:

@@ -11,7 +11,7 @@ from prfaas_opt.planning.build import carried_by_link, homogeneous_scenario
 from prfaas_opt.planning.certificate import Prices
 from prfaas_opt.planning.describe import Evaluated, cost_of, plan_of
 from prfaas_opt.planning.evaluate import ClassMeans, Rates
-from prfaas_opt.planning.plan import Yardstick, finished
+from prfaas_opt.planning.plan import Yardstick, with_ratios
 from prfaas_opt.planning.problem import Decision
 from prfaas_opt.planning.split import Solution
 
@@ -61,7 +61,7 @@ def plans(
         )
         plan = plan_of(scenario, problem, solution, "prfaas-pd", evaluated)
         served = float(figures.homogeneous_rps[number]), float(figures.naive_rps[number])
-        yield finished(plan, _yardsticks(group, scenario, *served), scenario)
+        yield with_ratios(plan, _yardsticks(group, scenario, *served))
 
 
 def _solutions(found: Found, figures: Figures) -> Iterator[Solution]:
