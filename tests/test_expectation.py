@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -64,3 +65,21 @@ def test_a_mixture_of_density_and_atoms_adds_up() -> None:
     assert expectation.total == pytest.approx(40.0)
     assert expectation.between(10.0, 20.0) == pytest.approx(0.75 * 0.5 * 30.0 + 0.25 * 40.0)
     assert expectation.above(20.0) == pytest.approx(0.75 * 0.5 * 50.0)
+
+
+@pytest.mark.parametrize(
+    "lengths",
+    [
+        CASE_STUDY,
+        LengthDistribution(((1.0, Uniform(500.0, 60000.0)),)),
+        distribution.table([(300.0, 1.0), (1024.0, 3.0), (40000.5, 2.0)]),
+        distribution.mixture([(1.0, CASE_STUDY), (2.0, distribution.constant(8192.0))]),
+    ],
+    ids=["lognormal", "uniform", "atoms", "mixture"],
+)
+def test_many_lengths_at_once_are_each_of_them(lengths: LengthDistribution) -> None:
+    curve = table_curve([128, 8192, 131072], [0.3, 0.72, 7.40], linear)
+    x = np.array([1.0, 128.0, 300.0, 499.9, 1024.0, 8191.5, 8192.0, 40000.5, 60000.0, 131072.0, 2e6])
+    for expectation in (Expectation(LATENCY, CASE_STUDY), Expectation(curve, lengths)):
+        assert expectation.at_most_each(x) == pytest.approx([expectation.at_most(each) for each in x], rel=1e-13)
+        assert expectation.above_each(x) == pytest.approx([expectation.above(each) for each in x], rel=1e-13)
