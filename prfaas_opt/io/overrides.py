@@ -100,7 +100,8 @@ def put(document: Document, text: str, value: Any) -> tuple[FieldPath, set[Field
             made.add(path)
         container = container[key]
     path = (*path, _key(container, steps[-1], path))
-    container[path[-1]] = value
+    # Another field may be set inside it, and whoever gave it may give it again.
+    container[path[-1]] = _copy(value)
     for inner in [p for p in document.lines if p[: len(path)] == path]:
         del document.lines[inner]
     document.lines.update(dict.fromkeys([path, *made], 0))

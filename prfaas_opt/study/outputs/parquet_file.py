@@ -1,4 +1,4 @@
-"""Parquet: typed, compressed, with units and descriptions of its columns; row groups of one size, whatever the parts."""
+"""Parquet: typed, compressed, with units and descriptions of its columns; row groups of one size."""
 
 from __future__ import annotations
 
