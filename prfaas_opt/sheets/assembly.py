@@ -103,7 +103,11 @@ def spread_prices(columns: dict[str, Filled], pools: Pools, extras: Extras, base
         if of_all is None and not extras.gpu_prices:
             break
         path = f"clusters.{name}.price_per_gpu_hour"
-        own = columns.get(path) or Filled(path, [UNSET] * count)
+        own = columns.get(path)
+        if own is None and of_all is not None and UNSET not in of_all.values and UNSET not in hardware:
+            columns[path] = Filled(path, list(of_all.values), of_all.letters)
+            continue
+        own = own or Filled(path, [UNSET] * count)
         for row in range(count):
             if own.values[row] is not UNSET or hardware[row] is UNSET:
                 continue
@@ -162,6 +166,8 @@ def without_remote(columns: dict[str, Filled], pools: Pools, has_base: bool, cou
     telling += [remote["links.0.bandwidth"]] if "links.0.bandwidth" in remote else []
     if not telling:
         return set()
+    if not any(0 in column.values for column in amounts) and (has_base or UNSET not in telling[0].values):
+        return set()
     rows = set()
     for row in range(count):
         stated = [column.values[row] for column in amounts if column.values[row] is not UNSET]
@@ -196,7 +202,7 @@ def substitute(
 ) -> set[str]:
     """Replaces names by the mappings of extra sheets; returns the names that rows use."""
     column = columns.get(path)
-    if column is None:
+    if column is None or not known:
         return set()
     folded = {name.casefold(): name for name in known}
     used: set[str] = set()

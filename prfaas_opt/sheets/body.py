@@ -33,6 +33,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     left_out: list[tuple[int, str]] = []
     texts = [h.column for h in table.headers if h.means.column is not None and _names_something(h.means.column.path)]
     blank_before = False
+    begins = {text for h in table.headers for text in set(table.column(h.column)) if _is_total(text)}
     for r in range(table.row + 1, table.end):
         cells = table.sheet.rows[r][first : last + 1]
         empty = cells.count("") + width - len(cells)
@@ -41,7 +42,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
             why = "empty"
         elif r in hidden:
             why = "hidden"
-        elif empty >= width - 1 or _begins_as_total(cells):
+        elif empty >= width - 1 or (begins and _begins_with(cells, begins)):
             why = "" if r in flawed else _no_data(table, r, texts, blank_before)
         blank_before = why == "empty"
         if why:
@@ -58,11 +59,13 @@ def _names_something(path: str) -> bool:
     return path in ("model", "workload") or path.endswith("hardware")
 
 
-def _begins_as_total(cells: list[object]) -> bool:
-    for value in cells:
-        if value != "":
-            return value.__class__ is str and _TOTAL.fullmatch(cleaned(str(value))) is not None
-    return False
+def _is_total(cell: object) -> bool:
+    return cell.__class__ is str and len(str(cell)) < 40 and _TOTAL.fullmatch(str(cell).strip()) is not None
+
+
+def _begins_with(cells: list[object], texts: set[object]) -> bool:
+    """Whether the first cell that is not empty has one of some texts."""
+    return next((cell in texts for cell in cells if cell != ""), False)
 
 
 def _no_data(table: Table, r: int, texts: list[int], blank_before: bool) -> str:
@@ -72,7 +75,7 @@ def _no_data(table: Table, r: int, texts: list[int], blank_before: bool) -> str:
     if not filled:
         return "only marks for nothing"
     first_header, first = filled[0]
-    if first.__class__ is str and _TOTAL.fullmatch(cleaned(first)):
+    if _is_total(first):
         named = [c for c in texts if c != first_header.column and not is_missing(table.cell(r, c))]
         if not named:
             return f'totals ("{cleaned(first)}")'

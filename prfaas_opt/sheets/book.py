@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 MOST_FILE_BYTES = 64 * 2**20
@@ -62,6 +63,11 @@ class Sheet:
     hidden_columns: set[int] = field(default_factory=set)
     visible: bool = True
     is_text: bool = False
+
+    @cached_property
+    def texts(self) -> frozenset[str]:
+        """Every text of a cell, once."""
+        return frozenset(value for value in set().union(*self.rows) if value.__class__ is str)
 
     def place(self, row: int, column: int) -> str:
         """The address of a cell: ``Scenarios!D7``."""

@@ -52,9 +52,8 @@ def grids(file: io.BytesIO, name: str) -> list[Sheet]:
 
 
 def _check_texts(sheet: Sheet, name: str) -> None:
-    for row in sheet.rows:
-        for value in row:
-            if value.__class__ is str and len(value) > MOST_CHARACTERS:
-                message = f"holds a cell of {len(value):,} characters, at most {MOST_CHARACTERS:,} are read"
-                fix = "cut it; spreadsheet programs stop at 32,767"
-                raise refused(f"{name} ({sheet.name})", message, fix, "too-large")
+    longest = max(map(len, sheet.texts), default=0)
+    if longest > MOST_CHARACTERS:
+        message = f"holds a cell of {longest:,} characters, at most {MOST_CHARACTERS:,} are read"
+        fix = "cut it; spreadsheet programs stop at 32,767"
+        raise refused(f"{name} ({sheet.name})", message, fix, "too-large")

@@ -26,11 +26,12 @@ _DASH = re.compile(r"\s+[\u2013\u2014\-]\s+|:\s+")
 
 @dataclass
 class Record:
-    """A row of an extra sheet: its values by key, the place of each, and its own place."""
+    """A row of an extra sheet: its values by key, the place of each, its own place, keys that are known to be wrong."""
 
     values: dict[str, Any]
     places: dict[str, str]
     place: str
+    troubled: set[str] = field(default_factory=set)
 
 
 @dataclass
@@ -104,6 +105,7 @@ def records(table: Table, notation: Notation, include_hidden: bool, problems: li
                 trouble = error_cell(flaw.text) if flaw.kind == "error" else uncalculated_cell()
             if trouble is not None:
                 problems.append(Problem(trouble.code, place, trouble.message, trouble.fix))
+                record.troubled.add(reader.column.path)
             elif found.value is not UNSET:
                 record.values[reader.column.path] = found.value
             record.places[reader.column.path] = place
@@ -257,7 +259,7 @@ class _Curve:
         return {"batch": batches, "context_tokens": contexts, "step_s": steps}
 
     def _sorted(self, points: list[Record], over: str) -> list[Record]:
-        missing = [row for row in points if over not in row.values]
+        missing = [row for row in points if over not in row.values and over not in row.troubled]
         for row in missing:
             message = f"has no {over}, expected one for each point"
             self._named.problems.append(Problem("missing-key", row.places.get(over, row.place), message, "fill it in"))
@@ -269,6 +271,8 @@ class _Curve:
         for i, row in enumerate(points):
             place = row.places.get(name, row.place)
             self._named.places[*path, i] = place
+            if name in row.troubled:
+                continue
             if name not in row.values:
                 message = f"has no {name.replace('_', ' ')}, expected one for each point"
                 self._named.problems.append(Problem("missing-key", place, message, "fill it in"))
@@ -357,7 +361,7 @@ def _assemble_workload(named: Named, name: str, rows: list[Record], file: str) -
             first = next(iter(stated.values()))
             data[key] = first.values[key]
             named.places[key,] = first.places[key]
-        if len(stated) > 1:
+        if len(stated) > 1 and not named.problems:
             message = f"is {' and '.join(stated)} in the rows of {name}, expected one value"
             named.problems.append(Problem("ambiguous", named.places[key,], message, "keep one"))
     named.data = data

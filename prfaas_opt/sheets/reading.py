@@ -29,8 +29,10 @@ from prfaas_opt.sheets.rows import SheetRows
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prfaas_opt.io.document import Document
-    from prfaas_opt.sheets.book import Book
+    from prfaas_opt.sheets.book import Book, Place, Sheet
     from prfaas_opt.sheets.tables import Header, Table
 
 SUFFIXES = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".csv", ".tsv", ".tab")
@@ -75,6 +77,7 @@ class _Reader:
         self._notes = [Note(book.name, note) for note in book.notes]
         self._uses: list[TableUse] = []
         self._problems: dict[int, list[Problem]] = {}
+        self._remarked: set[tuple[int, str]] = set()
         self._tables = tables_of(book, include_hidden, self._uses, self._notes)
         self._notation = notation or self._evidence()
 
@@ -82,19 +85,15 @@ class _Reader:
         """How the texts of all tables write numbers."""
         evidence = Evidence()
         for table in self._tables:
-            rows = range(table.row + 1, table.end)
             for header in table.headers:
                 column = header.means.column
                 if column is not None and column.kind in ("text", "choice"):
                     continue
                 whole = column is not None and column.kind in ("count", "tokens") and not header.means.unit
-                seen: dict[str, int] = {}
-                for r in rows:
-                    value = table.cell(r, header.column)
-                    if value.__class__ is str and value not in seen and ("," in value or "." in value):
-                        seen[value] = r
-                for value, r in seen.items():
-                    evidence.add(cleaned(value), table.sheet.place(r, header.column), whole)
+                cells = table.column(header.column)
+                for text in sorted(v for v in set(cells) if v.__class__ is str and ("," in v or "." in v)):
+                    place = table.sheet.place(table.row + 1 + cells.index(text), header.column)
+                    evidence.add(cleaned(text), place, whole)
         return evidence.notation(self._book.delimiter == "semicolon")
 
     def read(self, name: str, sheet: str | None) -> SheetRows:
@@ -167,7 +166,7 @@ class _Reader:
             _row_numbers=tuple(r + 1 for _, r in rows),
             _columns=tuple(column.values for column in filled),
             _letters={column.path: column.letters for column in filled if column.letters},
-            _extras=tuple([_shown(t.cell(r, header.column)) for t, r in rows] for header in beside),
+            _extras=tuple(_shown(_cells(rows, header.column)) for header in beside),
             _elsewhere={column.path: column.elsewhere for column in filled if column.elsewhere},
             _problems={row: tuple(dict.fromkeys(found)) for row, found in self._problems.items()},
         )
@@ -219,41 +218,36 @@ class _Reader:
 
     def _column(self, header: Header, rows: list[tuple[Table, int]]) -> list[Any]:
         """The values of a column, one a row; what is wrong with cells is noted with their rows."""
-        table = rows[0][0]
-        sheet, c = table.sheet, header.column
+        sheet, c = rows[0][0].sheet, header.column
         assert header.means.column is not None
         reader = CellReader(header.means.column, header.means.unit, self._notation, sheet.is_text)
+        cells = _cells(rows, c)
         flawed = {r for r, column in sheet.flaws if column == c}
-        percents = sheet.percents
-        read, cells = reader.read, sheet.rows
-        values: list[Any] = []
-        remarks: dict[str, str] = {}
-        known: dict[Any, Any] = {}
-        for i, (_, r) in enumerate(rows):
-            row = cells[r]
-            cell = row[c] if c < len(row) else ""
-            if cell.__class__ is not bool and not flawed:
-                # What a cell says is the same wherever it stands, but for percentages.
-                value = known.get(cell, known) if reader.unit != "%" and cell.__hash__ is not None else known
-                if value is not known:
-                    values.append(value)
-                    continue
-            found = read(cell, None if percents is None else (r, c) in percents)
-            trouble = found.trouble
-            if r in flawed:
-                flaw = sheet.flaws[r, c]
-                trouble = error_cell(flaw.text) if flaw.kind == "error" else uncalculated_cell()
-            if trouble is not None:
-                self._add(i, [Problem(trouble.code, sheet.place(r, c), trouble.message, trouble.fix)])
-                values.append(UNSET)
-                continue
-            if found.note and found.note not in remarks:
-                remarks[found.note] = sheet.place(r, c)
-            elif not found.note and cell.__class__ in (str, float):
-                known[cell] = found.value
-            values.append(found.value)
-        self._notes += [Note(place, note) for note, place in list(remarks.items())[:_MOST_REMARKS]]
-        return values
+        if not flawed and reader.unit != "%" and bool not in set(map(type, cells)):
+            # What a cell says is the same wherever it stands, but for percentages: each is read once.
+            known = {cell: reader.read(cell) for cell in set(cells)}
+            if not any(reading.trouble or reading.note for reading in known.values()):
+                values = {cell: reading.value for cell, reading in known.items()}
+                return [values[cell] for cell in cells]
+        return [
+            self._value(reader, sheet, (r, c), i, cell, r in flawed)
+            for i, ((_, r), cell) in enumerate(zip(rows, cells, strict=True))
+        ]
+
+    def _value(self, reader: CellReader, sheet: Sheet, place: Place, row: int, cell: Any, flawed: bool) -> Any:
+        """The value of a cell; what is wrong with it is noted with its row."""
+        found = reader.read(cell, None if sheet.percents is None else place in sheet.percents)
+        trouble = found.trouble
+        if flawed:
+            flaw = sheet.flaws[place]
+            trouble = error_cell(flaw.text) if flaw.kind == "error" else uncalculated_cell()
+        if trouble is not None:
+            self._add(row, [Problem(trouble.code, sheet.place(*place), trouble.message, trouble.fix)])
+            return UNSET
+        if found.note and (place[1], found.note) not in self._remarked and len(self._remarked) < _MOST_REMARKS:
+            self._remarked.add((place[1], found.note))
+            self._notes.append(Note(sheet.place(*place), found.note))
+        return found.value
 
     def _check_last_row(self, rows: list[tuple[Table, int]], headers: list[Header]) -> None:
         """Notes a last row that names neither model, workload nor hardware, where all others do: it may be totals."""
@@ -266,9 +260,9 @@ class _Reader:
         if len(rows) < 2 or not naming:
             return
         table, last = rows[-1]
-        if all(is_missing(table.cell(last, c)) for c in naming) and all(
-            any(not is_missing(t.cell(r, c)) for c in naming) for t, r in rows[:-1]
-        ):
+        if not all(is_missing(table.cell(last, c)) for c in naming):
+            return
+        if all(any(not is_missing(t.cell(r, c)) for c in naming) for t, r in rows[:-1]):
             message = "names no model, workload or hardware as all rows above do: it may be a scenario or totals"
             fix = 'fill them in, or begin the row with "Total"'
             self._add(len(rows) - 1, [Problem("ambiguous-row", f"{table.sheet.name}!{last + 1}", message, fix)])
@@ -345,8 +339,24 @@ def _header_problems(table: Table) -> list[Problem]:
     return problems
 
 
-def _shown(cell: Any) -> Any:
-    """A cell to be written beside results."""
+def _cells(rows: list[tuple[Table, int]], column: int) -> Sequence[Any]:
+    """The cells of a column, one a row."""
+    table = rows[0][0]
+    if rows[-1][0] is table:
+        cells, first = table.column(column), table.row + 1
+        return cells if len(rows) == len(cells) else [cells[r - first] for _, r in rows]
+    return [each.cell(r, column) for each, r in rows]
+
+
+def _shown(cells: Sequence[Any]) -> list[Any]:
+    """Cells to be written beside results."""
+    if bool in set(map(type, cells)):
+        return [cell if isinstance(cell, bool) else _as_written(cell) for cell in cells]
+    written = {cell: _as_written(cell) for cell in set(cells)}
+    return [written[cell] for cell in cells]
+
+
+def _as_written(cell: Any) -> Any:
     if is_missing(cell):
         return None
     if cell.__class__ is str:

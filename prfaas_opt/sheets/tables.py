@@ -9,6 +9,8 @@ from prfaas_opt.sheets.book import cleaned
 from prfaas_opt.sheets.headers import Meaning, Topic, lookup, meaning, path_column, topics
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from prfaas_opt.sheets.book import Sheet
 
 _MOST_MERGED = 200_000
@@ -61,6 +63,18 @@ class Table:
     headers: list[Header]
     end: int = 0
     titles: list[str] = field(default_factory=list)
+    _columns: dict[int, Sequence[Any]] = field(default_factory=dict)
+
+    def column(self, column: int) -> Sequence[Any]:
+        """The cells below a header, to the end of the table."""
+        if not self._columns:
+            rows = self.sheet.rows[self.row + 1 : self.end]
+            if len(set(map(len, rows))) == 1:
+                self._columns = dict(enumerate(zip(*rows, strict=True)))
+        if column not in self._columns:
+            rows = self.sheet.rows[self.row + 1 : self.end]
+            self._columns[column] = [row[column] if column < len(row) else "" for row in rows]
+        return self._columns[column]
 
     @property
     def columns(self) -> tuple[int, int]:
@@ -117,9 +131,28 @@ def find_tables(sheet: Sheet) -> list[Table]:
             for other in found[i + 1 :]
             if other.row > table.row and other.columns[0] <= last and other.columns[1] >= first
         ]
-        table.end = min(below, default=len(sheet.rows))
+        table.end = _before_titles(table, min(below)) if below else len(sheet.rows)
         table.titles = _titles(sheet, table)
     return found
+
+
+def _before_titles(table: Table, end: int) -> int:
+    """The end of a table above another, without what stands between them: empty rows and a title."""
+    first, last = table.columns
+    flawed = {row for row, column in table.sheet.flaws if first <= column <= last}
+    for title in (False, True, False):
+        while end - 1 > table.row and end - 1 not in flawed:
+            cells = [cell for cell in table.sheet.rows[end - 1][first : last + 1] if cell != ""]
+            is_title = title and len(set(cells)) == 1 and cells[0].__class__ is str and _is_empty_row(table, end - 2)
+            if cells and not is_title:
+                break
+            end -= 1
+    return end
+
+
+def _is_empty_row(table: Table, row: int) -> bool:
+    first, last = table.columns
+    return all(cell == "" for cell in table.sheet.rows[row][first : last + 1])
 
 
 def _groups(sheet: Sheet) -> dict[tuple[int, int], str]:
@@ -157,17 +190,9 @@ def _with_headers(sheet: Sheet, groups: dict[tuple[int, int], str], least: int) 
 
 def _candidates(sheet: Sheet, groups: dict[tuple[int, int], str]) -> list[int]:
     """Rows that hold some text that is a header."""
-    hits: set[str] = set()
-    texts = {value for row in sheet.rows for value in row if value.__class__ is str}
-    for text in texts:
-        if text and topics(cleaned(text)):
-            hits.add(text)
+    hits = {text for text in sheet.texts if text and topics(cleaned(text))}
     grouped = {row for row, _ in groups}
-    return [
-        i
-        for i, row in enumerate(sheet.rows)
-        if i in grouped or not hits.isdisjoint(value for value in row if value.__class__ is str)
-    ]
+    return [i for i, row in enumerate(sheet.rows) if i in grouped or not hits.isdisjoint(row)]
 
 
 def _runs(sheet: Sheet, row: int, groups: dict[tuple[int, int], str]) -> list[list[Header]]:
@@ -257,4 +282,5 @@ def _same_range(table: Table, one: Header, other: Header) -> bool:
 
 
 def _is_empty(table: Table, header: Header) -> bool:
-    return all(table.cell(r, header.column) == "" for r in range(table.row + 1, table.end))
+    cells = table.column(header.column)
+    return cells.count("") == len(cells)

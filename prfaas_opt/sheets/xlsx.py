@@ -30,10 +30,8 @@ from prfaas_opt.sheets.calamine import grids
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_TO_SEE = re.compile(rb"""<(?:\w+:)?f[\s/>]|hidden\s*=|t\s*=\s*["']e["']""")
-_FORMULA = re.compile(rb"<(?:\w+:)?f[\s/>]")
-_REFERENCE = re.compile(rb"""<(?:\w+:)?c\s[^>]*?\br\s*=\s*["']([A-Z]+)(\d+)["']""")
-_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
+_TO_SEE = (b"<f", b"hidden", b'"e"', b"'e'")
+"""Without these a sheet's XML has no formula, nothing hidden and no error."""
 _MOST_TEXT_BYTES = 128 * 2**20
 _BUILT_IN_PERCENT = {9, 10}
 
@@ -155,14 +153,15 @@ def look(part: bytes, name: str, outline: _Outline, lengths: list[int]) -> Marks
     Raises:
         InputError: the sheet is larger than any that is read.
     """
-    cells = sum(1 for _ in _CELL.finditer(part)) if b":c" in part else part.count(b"<c ") + part.count(b"<c>")
-    marks = _extent(part, cells)
+    marks = _extent(part)
+    cells = part.count(b"<c ") + part.count(b":c ")
     many_texts = len(lengths) and max(lengths) * cells > _MOST_TEXT_BYTES
     percents = (
         outline.percent_styles if any(b's="%b"' % style.encode() in part for style in outline.percent_styles) else set()
     )
-    if marks is None or many_texts or percents or _TO_SEE.search(part):
-        uncached = outline.recalculates and bool(_FORMULA.search(part))
+    to_see = any(sign in part for sign in _TO_SEE)
+    if marks is None or many_texts or percents or to_see:
+        uncached = outline.recalculates
         marks = _Looker(percents, uncached, lengths if many_texts else [], name).look(part)
     check_size(name, marks.rows, marks.columns)
     if marks.text_bytes > _MOST_TEXT_BYTES:
@@ -187,17 +186,22 @@ def check_size(name: str, rows: int, columns: int) -> None:
         raise refused(name, message, fix, "too-large")
 
 
-def _extent(part: bytes, cells: int) -> Marks | None:
-    """The last row and column, from references alone; None where some cell has none."""
-    if b":c" in part:
+_BEYOND = re.compile(rb'<c r="(?:[A-Z]{2,}|[A-Z](?:[7-9][0-9]{4}|[0-9]{6,}))')
+"""A reference beyond column Z or row 69,999."""
+
+
+def _extent(part: bytes) -> Marks | None:
+    """Bounds of the last row and column, from references alone; None where some cell has none, or an unusual one."""
+    cells = part.count(b'<c r="')
+    if b":c" in part or cells != part.count(b"<c ") + part.count(b"<c>"):
         return None
-    references = re.findall(rb'<c r="([A-Z]{1,3})(\d{1,7})"', part)
-    if len(references) != cells:
+    if not _BEYOND.search(part):
+        return Marks(rows=69_999, columns=26)
+    references = set(re.findall(rb'<c r="([A-Z]{1,3})([1-9][0-9]{0,6})"', part))
+    if len(re.findall(rb'<c r="[A-Z]{1,3}[1-9][0-9]{0,6}"', part)) != cells:
         return None
-    columns = {reference[0] for reference in references}
-    # Rows are in order in what programs write; the longest numbers hold the largest whatever the order.
-    rows = max((len(row), row) for row in {reference[1] for reference in references})[1] if references else b"0"
-    return Marks(rows=int(rows), columns=max((column_number(c.decode()) + 1 for c in columns), default=0))
+    columns = {column_number(letters.decode()) + 1 for letters in {reference[0] for reference in references}}
+    return Marks(rows=max(int(reference[1]) for reference in references), columns=max(columns))
 
 
 class _Looker:
