@@ -13,6 +13,8 @@ from prfaas_opt.study.notes import Notes
 from prfaas_opt.study.scenarios import ScenarioMaker
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import pyarrow as pa
 
     from prfaas_opt import results
@@ -50,22 +52,28 @@ class _Planner:
     def table(self, start: int, stop: int) -> pa.Table:
         """The table of some rows."""
         rows = self.rows.values(start, stop)
-        values = list(zip(*rows, strict=True)) if rows else [()] * len(self._maker.fields)
-        reads = [field.read(column) for field, column in zip(self._maker.fields, values, strict=True)]
-        answers = self._answers(self._maker.make(rows, self.rows.where, start, reads), start)
-        return table_of(self.rows, start, answers, self._inputs.arrays(values, reads), self._schema)
+        fields = self._maker.fields
+        values = list(zip(*rows, strict=True)) if rows else [()] * len(fields)
+        reads = [field.read(column) for field, column in zip(fields, values, strict=True)]
+        made = self._maker.make(rows, self.rows.where, start, reads)
+        named = [self._base_name] * len(rows) if self._name_at is None else reads[self._name_at]
+        answers = self._answers(made, [name if isinstance(name, str) else self._base_name for name in named], start)
+        return table_of(self.rows, start, answers, self._inputs.arrays(values, reads, len(rows)), self._schema)
 
-    def _answers(self, made: list[Scenario | InputError], start: int) -> list[Answer]:
+    def _answers(self, made: Sequence[Scenario | InputError], names: Sequence[str | None], start: int) -> list[Answer]:
         checked = [self._with_known_problems(each, start + index) for index, each in enumerate(made)]
         scenarios = [each for each in checked if isinstance(each, Scenario)]
         plans = iter(zip(scenarios, planned_each(scenarios, self.rows.objective), strict=True))
-        return [self._answer(*next(plans)) if isinstance(each, Scenario) else failed(None, each) for each in checked]
+        return [
+            self._answer(*next(plans)) if isinstance(each, Scenario) else failed(name, each)
+            for name, each in zip(names, checked, strict=True)
+        ]
 
     def _with_known_problems(self, made: Scenario | InputError, row: int) -> Scenario | InputError:
         known = tuple(self.rows.problems(row))
         if not known:
             return made
-        return InputError((*known, *(made.problems if isinstance(made, InputError) else ())))
+        return InputError(tuple(dict.fromkeys((*known, *(made.problems if isinstance(made, InputError) else ())))))
 
     def _answer(self, scenario: Scenario, plan: results.Plan | PrfaasOptError) -> Answer:
         if isinstance(plan, PrfaasOptError):

@@ -183,11 +183,10 @@ class InputColumns:
         self._fields = fields
         self._of_base = [_of_base(base, field, fields) for field in fields]
 
-    def arrays(self, values: Sequence[Sequence[Any]], reads: Sequence[Sequence[Any]]) -> list[pa.Array[Any]]:
-        """Their values, by field: as given and as read; the last are those that are none of their field's."""
+    def arrays(self, values: Sequence[Sequence[Any]], reads: Sequence[Sequence[Any]], rows: int) -> list[pa.Array[Any]]:
+        """Their values in some rows, by field as given and as read; last those that are none of their field's."""
         import pyarrow as pa
 
-        rows = len(values[0]) if values else 0
         arrays: list[Any] = []
         odd: list[dict[str, Any]] = [{} for _ in range(rows)]
         for field, of_base, given, read in zip(self._fields, self._of_base, values, reads, strict=True):
