@@ -38,14 +38,8 @@ def _integral(part: ContinuousPart, terms: tuple[Term, ...], low: float, high: f
 
 def _integrals(
     part: ContinuousPart, terms: tuple[Term, ...], low: float | NDArray[np.float64], high: float | NDArray[np.float64]
-) -> NDArray[np.float64]:
-    import numpy as np
-
-    a, b = np.broadcast_arrays(np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64))
-    total = np.zeros(a.shape)
-    for coefficient, exponent in terms:
-        total += coefficient * part.moments(exponent, a, b)
-    return total
+) -> NDArray[np.float64] | float:
+    return sum(coefficient * part.moments(exponent, low, high) for coefficient, exponent in terms)
 
 
 class Expectation:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    Lengths = float | NDArray[np.float64]
+
 _SQRT1_2 = math.sqrt(0.5)
 _FARTHEST_MU = 1.0
 
@@ -30,8 +32,8 @@ def normal_interval(low: float, high: float) -> float:
     return abs(0.5 * (math.erfc(side * low) - math.erfc(side * high)))
 
 
-def normal_intervals(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDArray[np.float64]:
-    """``normal_interval`` of arrays.
+def normal_intervals(low: Lengths, high: Lengths) -> NDArray[np.float64]:
+    """``normal_interval`` of arrays; one of the ends may be a number, that all have.
 
     >>> import numpy as np
     >>> normal_intervals(np.array([0.0, 10.0]), np.array([np.inf, 11.0])).tolist() == [0.5, normal_interval(10, 11)]
@@ -39,9 +41,16 @@ def normal_intervals(low: NDArray[np.float64], high: NDArray[np.float64]) -> NDA
     """
     import numpy as np
 
-    side = np.where(low + high > 0, _SQRT1_2, -_SQRT1_2)
-    near, far = (np.fromiter(map(math.erfc, (side * z).tolist()), np.float64, len(side)) for z in (low, high))
-    return np.abs(0.5 * (near - far))
+    above = np.asarray(low + high > 0)
+
+    def erfc(z: Lengths) -> NDArray[np.float64]:
+        if isinstance(z, float):
+            return np.where(above, math.erfc(_SQRT1_2 * z), math.erfc(-_SQRT1_2 * z))
+        return np.fromiter(
+            map(math.erfc, np.where(above, _SQRT1_2 * z, -_SQRT1_2 * z).tolist()), np.float64, len(above)
+        )
+
+    return np.abs(0.5 * (erfc(low) - erfc(high)))
 
 
 @dataclass(frozen=True)
@@ -84,14 +93,16 @@ class TruncatedLognormal:
         scale = math.exp(power * self.mu + 0.5 * shift * shift) / self.probability_of_range
         return scale * normal_interval(self._z(a) - shift, self._z(b) - shift)
 
-    def moments(self, power: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def moments(self, power: float, a: Lengths, b: Lengths) -> NDArray[np.float64]:
         """``moment`` on many intervals."""
         import numpy as np
 
         shift = power * self.sigma
         scale = math.exp(power * self.mu + 0.5 * shift * shift) / self.probability_of_range
-        z = ((np.log(x) - self.mu) / self.sigma - shift for x in (a, b))
-        return scale * normal_intervals(*z)
+        low, high = (
+            self._z(x) - shift if isinstance(x, float) else (np.log(x) - self.mu) / self.sigma - shift for x in (a, b)
+        )
+        return scale * normal_intervals(low, high)
 
 
 @dataclass(frozen=True)
@@ -116,11 +127,11 @@ class Uniform:
         relative = math.expm1(exponent * log_ratio) / exponent if exponent else log_ratio
         return float(a**exponent * relative / (self.high - self.low))
 
-    def moments(self, power: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
+    def moments(self, power: float, a: Lengths, b: Lengths) -> NDArray[np.float64]:
         """``moment`` on many intervals."""
         import numpy as np
 
-        exponent, log_ratio = power + 1.0, np.log(b / a)
+        exponent, log_ratio = power + 1.0, np.log(np.asarray(b) / np.asarray(a))
         relative = np.expm1(exponent * log_ratio) / exponent if exponent else log_ratio
-        integral: NDArray[np.float64] = a**exponent * relative / (self.high - self.low)
+        integral: NDArray[np.float64] = np.asarray(a) ** exponent * relative / (self.high - self.low)
         return integral

@@ -40,8 +40,10 @@ class ContinuousPart(Protocol):
     def moment(self, power: float, a: float, b: float) -> float:
         """``E[L**power; a < L <= b]`` for ``low <= a <= b <= high``."""
 
-    def moments(self, power: float, a: NDArray[np.float64], b: NDArray[np.float64]) -> NDArray[np.float64]:
-        """``moment`` on many intervals."""
+    def moments(
+        self, power: float, a: float | NDArray[np.float64], b: float | NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        """``moment`` on many intervals; one of the ends may be a number, that all have."""
 
 
 class ThresholdClasses(NamedTuple):

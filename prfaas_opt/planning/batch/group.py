@@ -86,6 +86,10 @@ class Group:
 
     def _baseline_decode_of(self, scenario: Scenario) -> float | None:
         """Requests/s that one instance of the homogeneous baseline finishes; None where there can be no baseline."""
+        hardware = scenario.baseline.hardware or scenario.pd.hardware
+        if hardware == scenario.pd.hardware and not self._has_memory:
+            decoded = self.decoding(scenario)
+            return decoded.rps_per_instance if decoded else None
 
         def rate() -> float | None:
             decoded = _or_none(lambda: decoding_of(homogeneous_scenario(scenario)))

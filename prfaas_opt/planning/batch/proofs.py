@@ -222,11 +222,11 @@ def _reach(stretch: _Stretch, levels: Floats) -> Floats:
     """Where the ratio, which only rises or only falls on a stretch, reaches levels: Newton steps inside a bracket."""
     low, high = np.full_like(levels, stretch.low), np.full_like(levels, stretch.high)
     rises = stretch.at_high > stretch.at_low
-    x = 0.5 * (low + high)
+    x = low + (levels - stretch.at_low) / (stretch.at_high - stretch.at_low) * (high - low)
+    over_slope, under_slope = _slope(stretch.over), _slope(stretch.under)
     for _ in range(_MOST_STEPS):
-        over, under = (_sum(terms, x) for terms in (stretch.over, stretch.under))
-        excess = over - levels * under
-        slope = _sum(_slopes(stretch.over), x) - levels * _sum(_slopes(stretch.under), x)
+        excess = _sum(stretch.over, x) - levels * _sum(stretch.under, x)
+        slope = _sum(over_slope, x) - levels * _sum(under_slope, x)
         above = (excess > 0) == rises
         high, low = np.where(above, x, high), np.where(above, low, x)
         newton = x - excess / slope
@@ -238,12 +238,12 @@ def _reach(stretch: _Stretch, levels: Floats) -> Floats:
     return x
 
 
-def _slopes(terms: tuple[Term, ...]) -> tuple[Term, ...]:
+def _slope(terms: tuple[Term, ...]) -> tuple[Term, ...]:
     return tuple((c * e, e - 1.0) for c, e in terms if e)
 
 
 def _sum(terms: tuple[Term, ...], x: Floats) -> Floats:
     total = np.zeros(len(x))
     for coefficient, exponent in terms:
-        total += coefficient * x**exponent if exponent else coefficient
+        total += coefficient if exponent == 0 else coefficient * (x if exponent == 1 else x**exponent)
     return total
