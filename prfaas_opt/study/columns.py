@@ -94,15 +94,29 @@ def schema_of(rows: Rows) -> pa.Schema:
     return pa.schema([arrow_field(column) for column in columns], metadata)
 
 
+class MissingColumnError(Exception):
+    """A column that a file does not have."""
+
+    def __init__(self, column: str, known: Sequence[str]) -> None:
+        super().__init__(column)
+        self.column, self.known = column, known
+
+
 def schema_named(names: Sequence[str], wanted: Sequence[str] | None = None) -> pa.Schema:
     """The schema of a file that tells no more than the names of its columns.
 
     Args:
         names: of all columns.
         wanted: names of those to read; None: all.
+
+    Raises:
+        MissingColumnError: one that is wanted is not among them.
     """
     import pyarrow as pa
 
+    unknown = next((name for name in wanted or () if name not in names), None)
+    if unknown is not None:
+        raise MissingColumnError(unknown, names)
     fixed = {column.name: column for column in [*HEAD, *plan_columns()]}
     return pa.schema(
         [arrow_field(fixed.get(name) or _column_named(name)) for name in (names if wanted is None else wanted)]

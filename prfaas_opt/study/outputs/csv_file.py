@@ -13,6 +13,9 @@ from prfaas_opt.study.outputs.unfinished import UnfinishedFile, writable
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_BLOCK_BYTES = 2**23
+"""Read at once; a row must fit."""
+
 
 class CsvFile:
     """Writes CSV: texts are quoted, so that a text of no characters is told from none."""
@@ -50,13 +53,15 @@ def _each_text(table: pa.Table, change: Any) -> pa.Table:
 
 
 def _read(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
+    import csv as rows_of
+
     import pyarrow as pa
     from pyarrow import csv
 
     from prfaas_opt.study.columns import schema_named
 
-    with csv.open_csv(path, convert_options=csv.ConvertOptions(check_utf8=True)) as file:
-        names = file.schema.names
+    with path.open(encoding="utf-8-sig", newline="") as text:
+        names = next(rows_of.reader(text), [])
     schema = schema_named(names, columns)
     options = csv.ConvertOptions(
         column_types=schema,
@@ -66,7 +71,8 @@ def _read(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
         null_values=[""],
     )
     parsing = csv.ParseOptions(newlines_in_values=True)
-    with csv.open_csv(path, parse_options=parsing, convert_options=options) as file:
+    reading = csv.ReadOptions(block_size=_BLOCK_BYTES, use_threads=False)
+    with csv.open_csv(path, read_options=reading, parse_options=parsing, convert_options=options) as file:
         for batch in file:
             yield _each_text(pa.Table.from_batches([batch]).cast(schema), as_written)
 

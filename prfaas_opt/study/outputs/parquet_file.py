@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -52,15 +53,25 @@ class ParquetFile:
 
     def abort(self) -> None:
         """Leaves nothing of the file."""
+        # A writer that is left open closes itself later, and complains that its file is gone.
+        with contextlib.suppress(OSError):
+            self._writer.close()
         self._file.discard()
 
 
 def _read(path: Path, columns: Sequence[str] | None) -> Iterator[pa.Table]:
     import pyarrow.parquet as pq
 
+    from prfaas_opt.study.columns import MissingColumnError
+
     with pq.ParquetFile(path) as file:
+        known = file.schema_arrow.names
+        unknown = next((name for name in columns or () if name not in known), None)
+        if unknown is not None:
+            raise MissingColumnError(unknown, known)
         for group in range(file.num_row_groups):
-            yield file.read_row_group(group, None if columns is None else list(columns))
+            found = file.read_row_group(group, None if columns is None else list(columns))
+            yield found if columns is None else found.select(list(columns))
 
 
 FORMAT = Format(".parquet", "Parquet", ParquetFile, _read)

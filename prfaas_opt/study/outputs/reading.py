@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.wording import printable, suggestion
+from prfaas_opt.study.columns import MissingColumnError
 from prfaas_opt.study.outputs import format_of, formats
 
 if TYPE_CHECKING:
@@ -60,11 +61,3 @@ def read_results(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
     if not parts:
         raise InputError(Problem("empty-file", printable(str(path)), "holds no rows", "run the study again"))
     return pa.concat_tables(parts)
-
-
-class MissingColumnError(Exception):
-    """A column that a file does not have."""
-
-    def __init__(self, column: str, known: Sequence[str]) -> None:
-        super().__init__(column)
-        self.column, self.known = column, known
