@@ -11,6 +11,7 @@ an end of a plateau or where ``cost * T_local(t) / usable = price * S(t)``, whic
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import itertools
 import math
@@ -30,7 +31,7 @@ from prfaas_opt.planning.threshold import Bisection
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from prfaas_opt.planning.problem import TwoPoolProblem
     from prfaas_opt.scenario import Origin, Scenario
@@ -112,12 +113,16 @@ def cheapest(scenario: Scenario, remote: bool = True) -> Deployed | None:
     Returns:
         Of deployments that cost the same the one that serves most; None where none serves anything.
     """
+    return _cheapest(_candidates(scenario, remote), usd_per_byte(scenario))
+
+
+def _cheapest(candidates: Sequence[_Candidate], usd_per_byte: float) -> Deployed | None:
+    """The cheapest deployment of the candidates, which stand in the order of the least that each could cost."""
     best: Deployed | None = None
-    ranked = sorted(((_least_conceivable(each), each) for each in _counts(scenario, remote)), key=lambda pair: pair[0])
-    for least, counts in ranked:
-        if math.isinf(least) or (best is not None and least > best.usd_per_request * (1 + _SAME)):
+    for candidate in candidates:
+        if best is not None and candidate.least_usd_per_request > best.usd_per_request * (1 + _SAME):
             break
-        found = _best_of_counts(counts)
+        found = candidate.cheapest(usd_per_byte, math.inf if best is None else best.usd_per_request)
         if found is not None and (best is None or _beats(found, best)):
             best = found
     return best
@@ -166,11 +171,11 @@ def break_even_usd_per_gb(scenario: Scenario) -> float | None:
     """
     if scenario.remote is None or scenario.link is None:
         return None
-    alone = cheapest(scenario, remote=False)
+    candidates = _candidates(scenario, remote=True)
+    alone = _cheapest([each for each in candidates if each.scenario.remote is None], 0.0)
     price: float | None = None
     while alone is not None:
-        link = dataclasses.replace(scenario.link, price_per_gb=price or 0.0)
-        found = cheapest(dataclasses.replace(scenario, link=link))
+        found = _cheapest(candidates, (price or 0.0) / units.GB)
         sent = 0.0 if found is None else _sent_bytes(found)
         if found is None or sent <= 0 or found.usd_per_request >= alone.usd_per_request * (1 - _SAME):
             return price
@@ -188,6 +193,17 @@ def _beats(one: Deployed, other: Deployed) -> bool:
         return True
     same = one.usd_per_request <= other.usd_per_request * (1 + _SAME)
     return same and one.decision.throughput_rps > other.decision.throughput_rps * (1 + _SAME)
+
+
+def _candidates(scenario: Scenario, remote: bool) -> list[_Candidate]:
+    """What of ``_counts`` serves anything, that which could cost least first."""
+    found = []
+    for counts in _counts(scenario, remote):
+        with contextlib.suppress(InputError, InfeasibleError):
+            found.append(_Candidate(counts))
+    return sorted(
+        (each for each in found if each.least_usd_per_request < math.inf), key=lambda each: each.least_usd_per_request
+    )
 
 
 def _counts(scenario: Scenario, remote: bool) -> Iterator[Scenario]:
@@ -209,85 +225,89 @@ def _up_to(count: int) -> list[int]:
     return sorted({round(count - i * step) for i in range(min(count, _MOST_PER_CLUSTER))} - {0})
 
 
-def _least_conceivable(scenario: Scenario) -> float:
-    """Less than any deployment of these counts costs a request: at its best throughput, all bytes for nothing."""
-    try:
-        problem = two_pool_problem(scenario)
-    except (InputError, InfeasibleError):
-        return math.inf
-    hourly = usd_per_hour(scenario) or 0.0
-    highest = max(_capacity_rps(problem, split) for split in _splits(problem))
-    return hourly / units.HOUR_S / highest if highest > 0 else math.inf
-
-
 def _splits(problem: TwoPoolProblem) -> list[int]:
     return list(problem.at_batch) if isinstance(problem, OnDecodeProblem) else list(problem.splits)
 
 
-def _capacity_rps(problem: TwoPoolProblem, split: int) -> float:
-    load_s = Bisection(problem).best(split).load_s
-    return min(1.0 / load_s if load_s > 0 else math.inf, problem.decode_limit_rps(split))
+class _Candidate:
+    """Counts that may be deployed, with what is the same of them at any price of bytes.
 
+    Attributes:
+        scenario: with the counts.
+        least_usd_per_request: no deployment of them costs less: at its best throughput, all bytes for nothing.
+    """
 
-def _best_of_counts(scenario: Scenario) -> Deployed | None:
-    try:
-        problem = two_pool_problem(scenario)
-    except (InputError, InfeasibleError):
-        return None
-    hourly = usd_per_hour(scenario)
-    assert hourly is not None
-    per_s, per_byte = hourly / units.HOUR_S, usd_per_byte(scenario)
-    if scenario.service.ttft:
+    def __init__(self, scenario: Scenario) -> None:
+        self.scenario, self._problem = scenario, two_pool_problem(scenario)
+        self._thresholds = Bisection(self._problem)
+        self._usd_per_s = (usd_per_hour(scenario) or 0.0) / units.HOUR_S
+        self._best = {split: self._thresholds.best(split) for split in _splits(self._problem)}
+        highest = max(map(self._capacity_rps, self._best))
+        self.least_usd_per_request = self._usd_per_s / highest if highest > 0 else math.inf
+
+    def _capacity_rps(self, split: int) -> float:
+        load_s = self._best[split].load_s
+        return min(1.0 / load_s if load_s > 0 else math.inf, self._problem.decode_limit_rps(split))
+
+    def cheapest(self, usd_per_byte: float, limit_usd: float) -> Deployed | None:
+        """The cheapest deployment of these counts; None where none costs as little as a limit."""
+        if self.scenario.service.ttft:
+            return self._at_objective(usd_per_byte)
+        best: Deployed | None = None
+        for split in self._best:
+            capacity_rps = self._capacity_rps(split)
+            if capacity_rps <= 0 or self._usd_per_s / capacity_rps > limit_usd * (1 + _SAME):
+                continue
+            for threshold in self._of_split(split, usd_per_byte):
+                found = self._deployed(Decision.at_threshold(self._problem.lengths, threshold, split), usd_per_byte)
+                if found is not None and (best is None or _beats(found, best)):
+                    best = found
+        return best
+
+    def _deployed(self, decision: Decision, usd_per_byte: float) -> Deployed | None:
+        rate_rps = evaluate(self._problem, decision, "expected-time").throughput_rps
+        if rate_rps <= 0:
+            return None
+        cost = self._usd_per_s / rate_rps + usd_per_byte * self._problem.loads(decision.offloaded).sent_bytes
+        return Deployed(self.scenario, structs.replace(decision, throughput_rps=rate_rps), cost)
+
+    def _at_objective(self, usd_per_byte: float) -> Deployed | None:
         from prfaas_opt.planning.operating import best_operating_point
 
-        point = best_operating_point(scenario, problem)
+        point = best_operating_point(self.scenario, self._problem)
         if point is None:
             return None
-        sent = problem.loads(point.decision.offloaded).sent_bytes
+        sent = self._problem.loads(point.decision.offloaded).sent_bytes
         decision = structs.replace(point.decision, throughput_rps=point.rate_rps)
-        return Deployed(scenario, decision, per_s / point.rate_rps + per_byte * sent)
-    best: Deployed | None = None
-    for split in _splits(problem):
-        for threshold in _thresholds(problem, split, per_s, per_byte):
-            decision = Decision.at_threshold(problem.lengths, threshold, split)
-            rate_rps = evaluate(problem, decision, "expected-time").throughput_rps
-            if rate_rps <= 0:
-                continue
-            cost = per_s / rate_rps + per_byte * problem.loads(decision.offloaded).sent_bytes
-            found = Deployed(scenario, structs.replace(decision, throughput_rps=rate_rps), cost)
-            if best is None or _beats(found, best):
-                best = found
-    return best
+        return Deployed(self.scenario, decision, self._usd_per_s / point.rate_rps + usd_per_byte * sent)
 
-
-def _thresholds(problem: TwoPoolProblem, split: int, usd_per_s: float, usd_per_byte: float) -> set[int]:
-    """Thresholds of which one is the cheapest of a split."""
-    first, last = problem.lengths.first_threshold, problem.lengths.last_threshold
-    thresholds = Bisection(problem)
-    best = thresholds.best(split)
-    if problem.remote is None:
-        return {last}
-    found = {best.threshold_tokens, best.threshold_tokens + 1, last}
-    decode_rps = problem.decode_limit_rps(split)
-    if decode_rps * best.load_s < 1:
-        kink = thresholds.least_egress(split, 1.0 / decode_rps)
-        found |= {kink, kink + 1}
-    limits = [limit for limit in problem.local_limits(split) if limit.usable_instances > 0]
-    for one, other in itertools.combinations(limits, 2):
-        # Where another limit of local prefill takes over, the load bends upwards.
-        steeper = other.usable_instances - one.usable_instances
-        if steeper != 0:
-            local_s = (other.overhead_s * one.usable_instances - one.overhead_s * other.usable_instances) / steeper
-            if local_s > 0:
-                kink = thresholds.least_egress(split, one.load_s(local_s))
-                found |= {kink, kink + 1}
-    if usd_per_byte > 0 and limits:
-        local, sent = problem.local_prefill_s, problem.remote.kv_bytes
-        breaks = merged_breaks((local, sent), max(best.threshold_tokens, first, 1), last)
-        for limit, (low, high) in itertools.product(limits, itertools.pairwise(breaks)):
-            price = usd_per_s / limit.usable_instances
-            excess = [(price * c, e) for c, e in terms_at(local, high)]
-            excess += [(-usd_per_byte * c, e) for c, e in terms_at(sent, high)]
-            for x in [low, *sign_changes(excess, low, high)]:
-                found |= {math.floor(x), math.ceil(x)}
-    return {threshold for threshold in found if first <= threshold <= last}
+    def _of_split(self, split: int, usd_per_byte: float) -> set[int]:
+        """Thresholds of which one is the cheapest of a split."""
+        problem, thresholds, best = self._problem, self._thresholds, self._best[split]
+        first, last = problem.lengths.first_threshold, problem.lengths.last_threshold
+        if problem.remote is None:
+            return {last}
+        found = {best.threshold_tokens, best.threshold_tokens + 1, last}
+        decode_rps = problem.decode_limit_rps(split)
+        if decode_rps * best.load_s < 1:
+            kink = thresholds.least_egress(split, 1.0 / decode_rps)
+            found |= {kink, kink + 1}
+        limits = [limit for limit in problem.local_limits(split) if limit.usable_instances > 0]
+        for one, other in itertools.combinations(limits, 2):
+            # Where another limit of local prefill takes over, the load bends upwards.
+            steeper = other.usable_instances - one.usable_instances
+            if steeper != 0:
+                local_s = (other.overhead_s * one.usable_instances - one.overhead_s * other.usable_instances) / steeper
+                if local_s > 0:
+                    kink = thresholds.least_egress(split, one.load_s(local_s))
+                    found |= {kink, kink + 1}
+        if usd_per_byte > 0 and limits:
+            local, sent = problem.local_prefill_s, problem.remote.kv_bytes
+            breaks = merged_breaks((local, sent), max(best.threshold_tokens, first, 1), last)
+            for limit, (low, high) in itertools.product(limits, itertools.pairwise(breaks)):
+                price = self._usd_per_s / limit.usable_instances
+                excess = [(price * c, e) for c, e in terms_at(local, high)]
+                excess += [(-usd_per_byte * c, e) for c, e in terms_at(sent, high)]
+                for x in [low, *sign_changes(excess, low, high)]:
+                    found |= {math.floor(x), math.ceil(x)}
+        return {threshold for threshold in found if first <= threshold <= last}
