@@ -26,11 +26,38 @@ if TYPE_CHECKING:
     from prfaas_opt.study.rows import Rows
     from prfaas_opt.study.run import Show
 
-__all__ = ["Progress", "StudyExplanation", "StudyInterrupted", "StudyRun", "explain", "read_rows", "run_study"]
+__all__ = [
+    "Progress",
+    "SheetOptions",
+    "StudyExplanation",
+    "StudyInterrupted",
+    "StudyRun",
+    "explain",
+    "read_rows",
+    "run_study",
+]
 
 EngineName = Literal["local", "dask"]
 
 Source = str | Path | Mapping[str, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class SheetOptions:
+    """How a spreadsheet is read.
+
+    Attributes:
+        name: of the sheet with the scenarios; None: the one that has them.
+        locale: how texts write numbers: ``en``, ``de``, or a sample, ``1.234,5``; None: by evidence.
+        include_hidden: take hidden rows and sheets too.
+    """
+
+    name: str | None = None
+    locale: str | None = None
+    include_hidden: bool = False
+
+
+_AS_FOUND = SheetOptions()
 
 
 def run_study(
@@ -43,8 +70,7 @@ def run_study(
     fresh: bool = False,
     base: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
-    sheet: str | None = None,
-    locale: str | None = None,
+    sheet: SheetOptions = _AS_FOUND,
     show: Show = lambda _: None,
     chunk_rows: int = CHUNK_ROWS,
 ) -> StudyRun:
@@ -59,8 +85,7 @@ def run_study(
         fresh: replace an output that is there, done or half done.
         base: scenario file to use as the base.
         overrides: fields of the base, over those of the study: ``{"estimator": "mean-length"}``.
-        sheet: of a workbook, the one with the scenarios.
-        locale: how texts of a spreadsheet write numbers: ``en``, ``de``.
+        sheet: how a spreadsheet is read.
         show: is told how far it is.
         chunk_rows: rows that are planned and kept together.
 
@@ -77,7 +102,7 @@ def run_study(
     (3, 3, {'links.0.bandwidth': '100Gbps'}, 3.15)
     """
     planner = _engine(engine, workers, scheduler)
-    rows, inputs = read_rows(source, base=base, overrides=overrides, sheet=sheet, locale=locale)
+    rows, inputs = read_rows(source, base=base, overrides=overrides, sheet=sheet)
     target = None if output is None else Path(output)
     if target is not None and not isinstance(source, Mapping):
         _refuse_to_overwrite(Path(source), target)
@@ -89,8 +114,7 @@ def read_rows(
     *,
     base: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
-    sheet: str | None = None,
-    locale: str | None = None,
+    sheet: SheetOptions = _AS_FOUND,
 ) -> tuple[Rows, dict[str, str]]:
     """The rows of a study or a spreadsheet, and what they were read from.
 
@@ -99,7 +123,6 @@ def read_rows(
         base: as for ``run_study``.
         overrides: as for ``run_study``.
         sheet: as for ``run_study``.
-        locale: as for ``run_study``.
 
     Returns:
         The rows, and digests of the files by their name in words.
@@ -108,15 +131,16 @@ def read_rows(
         InputError: all that is wrong.
     """
     base = None if base is None else Path(base)
-    settings = {"the options": json.dumps([sheet, locale, dict(overrides or {})])}
+    settings = {"the options": json.dumps([*dataclasses.astuple(sheet), dict(overrides or {})])}
     if isinstance(source, Mapping):
         rows: Rows = read_study(dict(source), base, overrides)
         return rows, {"the study": digest(json.dumps(source, default=str).encode())} | settings
     path = Path(source)
     if _is_table(path):
-        rows = _read_sheet(path, base, overrides, sheet, locale)
-    elif sheet is not None or locale is not None:
-        name = "--sheet" if sheet is not None else "--locale"
+        rows = _read_sheet(path, base, overrides, sheet)
+    elif sheet != _AS_FOUND:
+        names = ("--sheet", "--locale", "--include-hidden")
+        name = next(name for name, given in zip(names, dataclasses.astuple(sheet), strict=True) if given)
         message = f"is for spreadsheets, but {printable(path.name)} is read as a study file"
         raise InputError(Problem("not-supported", name, message, "leave it out"))
     else:
@@ -129,8 +153,7 @@ def explain(
     *,
     base: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
-    sheet: str | None = None,
-    locale: str | None = None,
+    sheet: SheetOptions = _AS_FOUND,
 ) -> StudyExplanation | Explanation:
     """What is understood of a study or a spreadsheet, nothing planned.
 
@@ -139,25 +162,24 @@ def explain(
         base: as for ``run_study``.
         overrides: as for ``run_study``.
         sheet: as for ``run_study``.
-        locale: as for ``run_study``.
 
     Raises:
         InputError: all that is wrong.
     """
-    rows, _ = read_rows(source, base=base, overrides=overrides, sheet=sheet, locale=locale)
+    rows, _ = read_rows(source, base=base, overrides=overrides, sheet=sheet)
     if isinstance(rows, StudyRows):
         return explained(rows)
     assert isinstance(rows, SheetRows)
     return rows.explanation
 
 
-def _read_sheet(
-    path: Path, base: Path | None, overrides: Mapping[str, str] | None, sheet: str | None, locale: str | None
-) -> Rows:
+def _read_sheet(path: Path, base: Path | None, overrides: Mapping[str, str] | None, options: SheetOptions) -> Rows:
     from prfaas_opt.sheets.reading import read_scenarios
 
     document = None if base is None else base_document(str(base))
-    rows = read_scenarios(path, sheet=sheet, base=document, locale=locale)
+    rows = read_scenarios(
+        path, sheet=options.name, base=document, locale=options.locale, include_hidden=options.include_hidden
+    )
     return dataclasses.replace(rows, base=apply_overrides(rows.base, overrides)) if overrides else rows
 
 

@@ -33,12 +33,22 @@ def print_study(run: StudyRun) -> None:
             table.add_row(f"{each.rows:,}", escape(each.code), escape(f"{place}: {each.message}"))
         out.print(table)
     if run.best:
-        out.print(_best(run))
+        same = _same_in_all(run)
+        out.print(_best(run, same))
+        if same:
+            out.print(escape(f"The same in all of these: {_fields(same)}"))
     if run.output:
         out.print(escape(f"Written: {run.output}"), soft_wrap=True)
 
 
-def _best(run: StudyRun) -> Any:
+def _same_in_all(run: StudyRun) -> dict[str, Any]:
+    """Fields that all of the best rows set to the same."""
+    first, *others = run.best
+    same = {k: v for k, v in first.values.items() if all(each.values.get(k) == v for each in others)}
+    return same if others else {}
+
+
+def _best(run: StudyRun, same: dict[str, Any]) -> Any:
     from rich.markup import escape
 
     priced = any(each.usd_per_thousand_requests is not None for each in run.best)
@@ -47,10 +57,10 @@ def _best(run: StudyRun) -> Any:
     table = new_table("Row", "Fields", "Serves", *more, left=0, title="Least cost" if by_cost else "Best rows")
     table.columns[1].justify = "left"
     for each in run.best:
-        fields = _fields(each.values)
+        fields = _fields({field: value for field, value in each.values.items() if field not in same})
         cost = each.usd_per_thousand_requests
         figures = [format_rps(each.served_rps), *([f"{cost:,.2f}" if cost is not None else "-"] if priced else [])]
-        table.add_row(str(each.row), escape(fields or "as the base"), *figures)
+        table.add_row(str(each.row), escape(fields or ("as below" if same else "as the base")), *figures)
     return table
 
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from prfaas_opt.study_api import Progress, StudyRun
 
 
+_ONE_BUG = "row met a bug in prfaas-opt; its error code says"
+
+
 class EngineChoice(StrEnum):
     """Where a study runs."""
 
@@ -58,14 +61,20 @@ def study(
     assignments: SetOption = None,
     sheet: Annotated[
         str | None,
-        typer.Option(metavar="NAME", help="Sheet of a workbook with the scenarios.", show_default="found"),
+        typer.Option(
+            metavar="NAME", help="Sheet of a workbook that has the scenarios, if not found.", show_default=False
+        ),
     ] = None,
     locale: Annotated[
         str | None,
         typer.Option(
-            metavar="LOCALE", help="How texts of a spreadsheet write numbers: en, de, or 1.234,5.", show_default="found"
+            help="How texts of a spreadsheet write numbers, if not as found: en, de, or a sample, 1.234,5.",
+            show_default=False,
         ),
     ] = None,
+    include_hidden: Annotated[
+        bool, typer.Option("--include-hidden", help="Take hidden rows and sheets of a spreadsheet too.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Plan every scenario of a study, and write a row for each.
@@ -82,10 +91,15 @@ def study(
     """
     from prfaas_opt import study_api
 
-    given: dict[str, Any] = {"base": base, "overrides": overrides(assignments), "sheet": sheet, "locale": locale}
+    given: dict[str, Any] = {"base": base, "overrides": overrides(assignments)}
+    given["sheet"] = study_api.SheetOptions(sheet, locale, include_hidden)
     if explain:
         _explain(file, given, as_json)
         return
+    if engine is EngineChoice.DASK:
+        from prfaas_opt.study.engines.dask import quiet
+
+        quiet()
     try:
         with _progress() as show:
             begun = time.monotonic()
@@ -140,7 +154,8 @@ def _end_as(done: StudyRun, strict: bool) -> None:
     if not done.planned:
         code = InfeasibleError.exit_code if set(done.by_status) == {"infeasible"} else InputError.exit_code
     if done.bugs:
-        typer.echo(f"error: {done.bugs:,} rows met a bug in prfaas-opt; their error codes say which", err=True)
+        whose = "rows met a bug in prfaas-opt; their error codes say" if done.bugs > 1 else _ONE_BUG
+        typer.echo(f"error: {done.bugs:,} {whose} which", err=True)
         code = PrfaasOptError.exit_code
     if code:
         raise typer.Exit(code)

@@ -132,6 +132,7 @@ def _plan(rows: Rows, engine: Engine, chunks: Chunks, folder: WorkFolder, kept: 
                 done += chunks.rows_of([number])
                 show(Progress(len(rows), kept, done))
     except KeyboardInterrupt:
+        done = chunks.rows_of(folder.stored())
         message = f"{done:,} of {len(rows):,} rows are done and kept in {folder.path}; the same command goes on"
         raise StudyInterrupted(message) from None
 

@@ -76,6 +76,11 @@ class WorkFolder:
             self._write(name, payload)
             self.kept[number] = self.path / name
 
+    def stored(self) -> set[int]:
+        """Numbers of the chunks whose parts lie in the folder now."""
+        named = (_PART.fullmatch(path.name) for path in self._own_files())
+        return {int(each[1]) for each in named if each}
+
     def parts(self) -> Iterator[bytes]:
         """The parts in the order of their chunks."""
         for number in sorted(self.kept):

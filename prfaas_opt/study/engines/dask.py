@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib
+import logging
 import pickle
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -82,6 +83,14 @@ def _connected(scheduler: str) -> Iterator[Any]:
             client.close(timeout=ANSWER_S)
 
 
+def quiet() -> None:
+    """For the command line: the client says in logs and tracebacks what this program says in words."""
+    with contextlib.suppress(ImportError):
+        importlib.import_module("distributed")  # which sets the levels of its loggers
+    for name in ("distributed", "distributed.client"):
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+
+
 def _run(client: Any, scheduler: str, rows: Rows, chunks: Iterator[Chunk]) -> Iterator[tuple[int, bytes]]:
     distributed: Any = importlib.import_module("distributed")
     try:
@@ -90,7 +99,7 @@ def _run(client: Any, scheduler: str, rows: Rows, chunks: Iterator[Chunk]) -> It
         message = f"the scheduler at {scheduler} has no workers"
         raise InputError(Problem("unreachable", _WHERE, message, f"start one: dask worker {scheduler}")) from None
     flight = _Flight(client, rows, chunks)
-    completed = distributed.as_completed(flight.more(), raise_errors=False)
+    completed = distributed.as_completed(flight.more(), loop=client.loop, raise_errors=False)
     try:
         for future in completed:
             piece = flight.landed(future)
