@@ -53,6 +53,7 @@ def import_estimated(
     lengths: Sequence[str | int] | None = None,
     expert_tensor_parallel: int = 1,
     database_mode: str = DATABASE_MODE,
+    chunk: str | int | None = None,
     output: str | os.PathLike[str] | None = None,
     force: bool = False,
     estimator: Estimator | None = None,
@@ -73,6 +74,7 @@ def import_estimated(
         lengths: prompts, tokens; by default 1K, 2K, 4K to 128K, as far as the config.json says the model goes.
         expert_tensor_parallel: GPUs that share each expert; the experts are spread over the rest.
         database_mode: ``silicon``, ``hybrid``, ``empirical`` or ``sol``.
+        chunk: tokens prefilled at a time, each chunk over the KVCache of those before it; None: a prompt at once.
         output: the file to write; ``models/NAME.yaml`` by default.
         force: whether a file that is there is replaced.
         estimator: whom to ask; the installed package by default.
@@ -90,13 +92,11 @@ def import_estimated(
     if expert_tensor_parallel < 1 or (gpus >= 1 and gpus % expert_tensor_parallel):
         message = f"found {expert_tensor_parallel}, expected a number that divides the {counted(gpus, 'GPU')}"
         problems.append(Problem("out-of-range", "--moe-tp", message, "1 spreads whole experts over the GPUs"))
-    asked: list[int] | None = None
-    try:
-        asked = parse_lengths(lengths) if lengths else None
-    except InputError as error:
-        problems += error.problems
+    asked = _tokens(lengths, "--length", problems)
+    chunks = _tokens(None if chunk is None else [chunk], "--chunk", problems)
     if problems:
         raise InputError(problems)
+    chunk_tokens = chunks[0] if chunks else None
     deployment = Deployment(
         model, system, backend, gpus, expert_tensor_parallel, kv_dtype or "bf16", database_mode.lower()
     )
@@ -104,10 +104,19 @@ def import_estimated(
     warnings: list[str] = []
     kv = kv_cache_fields(source, kv_dtype if source.endswith(".json") else None, hardware, warnings, asked)
     taken, left_out = _lengths(kv, asked)
-    estimates = estimated(estimator, deployment, taken)
+    estimates = estimated(estimator, deployment, taken, chunk_tokens)
     estimates.left_out[:0] = left_out
     estimates.warnings += warnings
-    return _imported(estimator, deployment, estimates, name, hardware, kv, kv_from, path, force)
+    return _imported(estimator, deployment, estimates, name, hardware, kv, kv_from, chunk_tokens, path, force)
+
+
+def _tokens(given: Sequence[str | int] | None, option: str, problems: list[Problem]) -> list[int] | None:
+    """Lengths that an option gives; None where it gives none, or wrong ones, which are noted."""
+    try:
+        return parse_lengths(given, option) if given else None
+    except InputError as error:
+        problems += error.problems
+        return None
 
 
 def _hardware(system: str) -> str:
@@ -176,6 +185,7 @@ def _imported(
     hardware: str,
     kv: dict[str, Any],
     kv_from: str | None,
+    chunk_tokens: int | None,
     path: Path,
     force: bool,
 ) -> Import:
@@ -220,6 +230,7 @@ def _imported(
             deployment.backend,
             estimates.engine,
             deployment.database_mode,
+            chunk_tokens,
             deployment.gpus,
             deployment.expert_tensor_parallel if has_experts else None,
             deployment.expert_parallel if has_experts else None,

@@ -95,6 +95,7 @@ class EstimatedBy(Struct, frozen=True):
     backend: Annotated[str, Meta(description="serving engine, as the tool names it")]
     engine: Annotated[str, Meta(description="serving engine and version that its data are of")]
     database_mode: str
+    chunk_tokens: Annotated[int | None, Meta(description="tokens prefilled at a time; null: prompts at once")]
     tensor_parallel: Annotated[int, Meta(ge=1)]
     expert_tensor_parallel: Annotated[int | None, Meta(description="null: the model has no experts")]
     expert_parallel: Annotated[int | None, Meta(description="null: the model has no experts")]

@@ -19,7 +19,7 @@ from prfaas_opt.errors import InputError
 from prfaas_opt.estimate_api import import_estimated
 from prfaas_opt.import_api import Import
 from prfaas_opt.io.estimated_profile import BATCHES, CONTEXTS_TOKENS, copies_of_keys
-from prfaas_opt.io.estimator import Answer, Deployment, Question
+from prfaas_opt.io.estimator import Answer, Deployment, Question, RefusedError
 from prfaas_opt.io.loading import load_model
 from tests.estimators import DEEPSEEK, GPT_OSS, QUESTIONS, SPLIT_EXPERTS, Change, Recorded
 
@@ -84,7 +84,7 @@ def test_every_figure_is_derived_and_says_from_what() -> None:
     assert set(answer.provenance) == {"prefill", "decode", "memory"}
     assert all(source.startswith("derived, aiconfigurator 0.12.0") for source in answer.provenance.values())
     assert "TensorRT-LLM 1.3.0rc20 on h200_sxm, tp 8, experts tp 1 ep 8" in answer.provenance["prefill"]
-    assert "silicon database, 57.8 % to 92.1 % of the time from measurements alone" in answer.provenance["prefill"]
+    assert "silicon database, 57.8 % to 92.1 % of the time from tables of measurements" in answer.provenance["prefill"]
     by = answer.estimated_by
     assert by is not None
     assert (by.version, by.backend, by.database_mode) == ("0.12.0", "trtllm", "silicon")
@@ -220,6 +220,63 @@ def test_prompts_that_fit_only_in_chunks_are_taken_with_a_note() -> None:
     assert any(note.startswith("prompts of 64K, 128K do not fit in memory") for note in answer.warnings)
 
 
+def test_prompts_that_do_not_fit_in_chunks_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Recorded.ask
+
+    def unfit_from_64k(self: Recorded, deployment: Deployment, question: Question) -> Answer:
+        answer = play(self, deployment, dataclasses.replace(question, cached_tokens=0))
+        return dataclasses.replace(answer, fits=question.tokens < 65536)
+
+    monkeypatch.setattr(Recorded, "ask", unfit_from_64k)
+    answer = asked(chunk="64K")
+    assert max(row.length_tokens for row in answer.prefill) == 32768
+    assert answer.left_out[0].where == "64K, 128K"
+    assert answer.left_out[0].reason == "does not fit in memory, even in chunks"
+
+
+def test_chunks_are_asked_for_over_those_before_them_and_summed(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Recorded.ask
+
+    def quadratic(self: Recorded, deployment: Deployment, question: Question) -> Answer:
+        if question.figure == "decode":
+            return play(self, deployment, question)
+        new, seen = question.tokens - question.cached_tokens, question.cached_tokens
+        assert new <= 8192
+        latency_ms = 2.0 + 0.01 * new + 1e-7 * ((seen + new) ** 2 - seen**2)
+        answer = play(self, deployment, Question("prefill", 1024))
+        return dataclasses.replace(answer, latency_ms=latency_ms, origin_ms={"silicon": latency_ms}, fits=True)
+
+    monkeypatch.setattr(Recorded, "ask", quadratic)
+    answer = asked(chunk="8K", lengths=["1K", "8K", "12K", "32K"])
+    expected_s = {
+        length: (2.0 * calls + 0.01 * length + 1e-7 * length**2) / 1000
+        for length, calls in ((1024, 1), (8192, 1), (12288, 2), (32768, 4))
+    }
+    assert {row.length_tokens: row.latency_s for row in answer.prefill} == pytest.approx(expected_s, rel=1e-4)
+    assert answer.provenance["prefill"].endswith(", in chunks of 8K")
+    assert "chunks" not in answer.provenance["decode"]
+    assert answer.estimated_by is not None
+    assert answer.estimated_by.chunk_tokens == 8192
+
+
+@pytest.mark.parametrize("bad_ms", [math.nan, 0.0, -1.0, None])
+def test_a_prompt_with_a_bad_chunk_is_left_out(monkeypatch: pytest.MonkeyPatch, bad_ms: float | None) -> None:
+    play = Recorded.ask
+
+    def bad_from_8k(self: Recorded, deployment: Deployment, question: Question) -> Answer:
+        answer = play(self, deployment, dataclasses.replace(question, cached_tokens=0))
+        if question.cached_tokens < 8192:
+            return answer
+        if bad_ms is None:
+            raise RefusedError("no prefix as long")
+        return dataclasses.replace(answer, latency_ms=bad_ms)
+
+    monkeypatch.setattr(Recorded, "ask", bad_from_8k)
+    answer = asked(chunk="4K")
+    assert [row.length_tokens for row in answer.prefill] == [1024, 2048, 4096, 8192]
+    assert answer.left_out[0].where == "16K, 32K, 64K, 128K"
+
+
 def test_unknown_names_are_told_all_at_once_with_those_that_are_known() -> None:
     found = problems(model="openai/gpt-oss-12b", system="h20_sxm", backend="sglan", database_mode="silicone")
     assert "did you mean openai/gpt-oss-120b" in found["MODEL"]
@@ -239,6 +296,8 @@ def test_unknown_names_are_told_all_at_once_with_those_that_are_known() -> None:
         ({"lengths": ["19.4K"]}, "--length"),
         ({"lengths": ["8K"]}, "--length"),
         ({"kv_dtype": "fp4"}, "--kv-dtype"),
+        ({"chunk": "0"}, "--chunk"),
+        ({"chunk": "much"}, "--chunk"),
     ],
 )
 def test_wrong_arguments_are_errors(options: dict[str, Any], where: str) -> None:
@@ -287,6 +346,17 @@ def test_a_gap_takes_its_batch_from_the_table() -> None:
     assert {row.batch for row in answer.decode} == set(BATCHES) - {256}
     assert answer.decode_form == "by batch and context"
     assert [left.where for left in answer.left_out] == ["batch 256 at 128K", "batch 256 at 1K and 2 other steps"]
+
+
+def test_a_step_longer_than_two_of_half_the_batch_is_an_error_in_the_data() -> None:
+    def slow(question: Question, answer: Answer) -> Answer:
+        factor = 4.0 if question == Question("decode", 1024, 256) else 1.0
+        return dataclasses.replace(answer, latency_ms=answer.latency_ms * factor)
+
+    answer = asked(slow)
+    assert {row.batch for row in answer.decode} == set(BATCHES) - {256}
+    assert answer.left_out[0].where == "batch 256 at 1K"
+    assert answer.left_out[0].reason.startswith("takes longer than two steps of half the batch")
 
 
 def test_a_context_without_answers_is_not_in_the_table() -> None:
@@ -356,7 +426,7 @@ def test_no_mutated_answer_gives_a_wrong_or_half_written_file(mutated: dict[Ques
         answered_s = recorded.ask(GPT_OSS, question).latency_ms / 1000
         assert answered_s * (1 - 1e-4) <= step_s <= answered_s * 1.0501
     assert len(steps) == len({batch for batch, _ in steps}) * len({context for _, context in steps})
-    assert bool(bad) == bool(answer.left_out)
+    assert answer.left_out or not bad
     latencies = [row.latency_s for row in answer.prefill]
     if any(later < earlier for earlier, later in itertools.pairwise(latencies)):
         assert any("prefill latency falls" in note for note in answer.warnings)

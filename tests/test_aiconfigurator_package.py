@@ -79,6 +79,7 @@ def test_errors_of_the_command_are_bad_input() -> None:
         ("--from", "aiconfigurator", "a", "b", "--system", "h200_sxm"),
         ("bench.json", "--as", "m", "--hardware", "H200", "--system", "h200_sxm"),
         ("bench.json", "--as", "m", "--hardware", "H200", "--length", "1K"),
+        ("bench.json", "--as", "m", "--hardware", "H200", "--chunk", "8K"),
         ("bench.json", "--as", "m"),
         ("bench.json", "--hardware", "H200"),
     ],
@@ -155,6 +156,7 @@ def test_the_package_is_asked_as_its_api_wants_it(calls: list[dict[str, Any]]) -
         "system": "h200_sxm",
         "backend_name": "trtllm",
         "database_mode": "HYBRID",
+        "prefix": 0,
         "tp_size": 8,
         "moe_tp_size": 2,
         "moe_ep_size": 4,
@@ -164,6 +166,8 @@ def test_the_package_is_asked_as_its_api_wants_it(calls: list[dict[str, Any]]) -
         common | {"mode": "static_ctx", "isl": 4096, "osl": 1, "batch_size": 1, "backend_version": None},
         common | {"mode": "static_gen", "isl": 8192, "osl": 2, "batch_size": 16, "backend_version": "1.2"},
     ]
+    package.ask(moe, Question("prefill", 4096, cached_tokens=1024))
+    assert (calls[2]["isl"], calls[2]["prefix"]) == (4096, 1024)
 
 
 @pytest.mark.usefixtures("calls")

@@ -22,7 +22,7 @@ ESTIMATED = {
     "glm-5": "H200 B200",
     "gpt-oss-120b": "H200 H100 B200",
     "gpt-oss-20b": "H200 H100 B200",
-    "kimi-k2.5": "H200 H100 B200",
+    "kimi-k2.5": "H200 B200",
     "llama-3.1-405b": "H200 B200",
     "llama-3.1-70b": "H200 H100 B200",
     "llama-3.1-8b": "H200 H100 B200",

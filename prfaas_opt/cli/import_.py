@@ -87,6 +87,14 @@ def import_(
             show_default=False,
         ),
     ] = None,
+    chunk: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TOKENS",
+            help="With --from: prefill so many tokens at a time, as 8K. [default: a prompt at once]",
+            show_default=False,
+        ),
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="File to write. [default: models/NAME.yaml]", show_default=False)
     ] = None,
@@ -127,11 +135,12 @@ def import_(
             lengths,
             1 if moe_tp is None else moe_tp,
             DATABASE_MODE if database_mode is None else database_mode,
+            chunk,
             output,
             force,
         )
     else:
-        _refuse_options_of_estimates(system, backend, moe_tp, database_mode, lengths)
+        _refuse_options_of_estimates(system, backend, moe_tp, database_mode, lengths, chunk)
         if name is None or hardware is None:
             missing = " and ".join(o for o, value in (("--as", name), ("--hardware", hardware)) if value is None)
             raise typer.BadParameter(
@@ -151,7 +160,7 @@ def import_(
 
 
 def _refuse_options_of_estimates(*values: object) -> None:
-    names = ("--system", "--backend", "--moe-tp", "--database-mode", "--length")
+    names = ("--system", "--backend", "--moe-tp", "--database-mode", "--length", "--chunk")
     given = [name for name, value in zip(names, values, strict=True) if value is not None]
     if given:
         raise typer.BadParameter(

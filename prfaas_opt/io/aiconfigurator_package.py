@@ -85,6 +85,7 @@ class Aiconfigurator:
                 deployment.system,
                 mode="static_ctx" if question.figure == "prefill" else "static_gen",
                 isl=question.tokens,
+                prefix=question.cached_tokens,
                 # A decode step is what lies between two output tokens.
                 osl=1 if question.figure == "prefill" else 2,
                 batch_size=question.batch,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +30,8 @@ _DIGITS = 5
 _LONGEST_REASON = 180
 _COPIED_TO_ALL = ("mla", "dsa")
 _KERNELS = (
-    "a latency is the sum of the GPUs' work: what an engine adds to each request is not in it, so short prompts err low"
+    "a latency is the sum of the GPUs' work, without what an engine adds to each request: short prompts err low",
+    "the estimator extrapolates beyond the lengths that it has measurements of, and does not tell where they end",
 )
 
 
@@ -63,28 +65,36 @@ class Estimates:
 Found = dict[Question, Answer]
 
 
-def estimated(estimator: Estimator, deployment: Deployment, lengths: Sequence[int]) -> Estimates:
+def estimated(
+    estimator: Estimator, deployment: Deployment, lengths: Sequence[int], chunk_tokens: int | None = None
+) -> Estimates:
     """Asks for prefill at each length and for decode steps by batch and context, and takes what can be used.
 
     A latency that the estimator refuses, or that is no positive number, is left out and listed. One that falls with
-    length or batch is taken: whoever reads the model file is told.
+    length or batch is taken, with a note; so is one of a prompt that does not fit in memory at once, as it may in
+    chunks. What does not fit in chunks is left out.
 
     Args:
         estimator: whom to ask.
         deployment: of what.
         lengths: of prompts, tokens.
+        chunk_tokens: prompts are prefilled so many tokens at a time, each chunk over those before it; None: at once.
 
     Raises:
         InputError: the model does not fit in memory, or prefill of less than two lengths is left.
     """
     estimates = Estimates()
-    prefill = _ask(estimator, deployment, [Question("prefill", n) for n in sorted(set(lengths))], estimates)
+    whole = [Question("prefill", length) for length in sorted(set(lengths))]
+    prefill = _ask(lambda question: _in_chunks(estimator, deployment, question, chunk_tokens), whole, estimates)
     _raise_unless_it_fits(prefill, deployment)
+    if chunk_tokens:
+        prefill = _those_that_fit(prefill, estimates)
     if len(prefill) < 2:
         raise InputError(_too_few(estimates, prefill, deployment, estimator))
     contexts = [context for context in CONTEXTS_TOKENS if context <= max(lengths)] or [max(lengths)]
     steps = [Question("decode", context, batch) for batch in BATCHES for context in contexts]
-    decode = _full_table(_ask(estimator, deployment, steps, estimates), estimates)
+    answered = _ask(lambda question: estimator.ask(deployment, question), steps, estimates)
+    decode = _full_table(_without_outliers(answered, estimates), estimates)
     where, lifted = deployment.system, 0.0
     points = (PrefillPoint(q.tokens, _seconds(answer), where) for q, answer in prefill.items())
     estimates.prefill = latency_points(points, estimates.warnings)
@@ -98,6 +108,8 @@ def estimated(estimator: Estimator, deployment: Deployment, lengths: Sequence[in
     for figure, found in (("prefill", prefill), ("decode", decode)):
         if found:
             _note_origin(figure, found, estimator, deployment, estimates)
+    if chunk_tokens:
+        estimates.provenance["prefill"] += f", in chunks of {format_length(chunk_tokens)}"
     if lifted:
         at_most = format_share(math.ceil(lifted * 1000) / 1000)
         estimates.provenance["decode"] += f", lifted by at most {at_most} where it fell"
@@ -107,7 +119,7 @@ def estimated(estimator: Estimator, deployment: Deployment, lengths: Sequence[in
         )
     estimates.memory = _largest_memory(decode or prefill)
     notes = [note for found in (prefill, decode) for answer in found.values() for note in answer.notes]
-    estimates.warnings += [*dict.fromkeys(notes), *_unfit(prefill), _KERNELS]
+    estimates.warnings += [*dict.fromkeys(notes), *_unfit(prefill), *_KERNELS]
     return estimates
 
 
@@ -141,13 +153,13 @@ def memory_mapping(memory: GpuMemory, gpus: int, copies: float) -> dict[str, flo
     return {"usable_gb": round((weights + free) / scale, 2), "weights_gb": round(weights / scale, 2)}
 
 
-def _ask(estimator: Estimator, deployment: Deployment, questions: Sequence[Question], estimates: Estimates) -> Found:
+def _ask(ask: Callable[[Question], Answer], questions: Sequence[Question], estimates: Estimates) -> Found:
     """The answers that are positive numbers; the rest is left out, a reason a line."""
     found: Found = {}
     refused: dict[str, list[Question]] = {}
     for question in questions:
         try:
-            answer = estimator.ask(deployment, question)
+            answer = ask(question)
         except RefusedError as error:
             reason = printable(str(error))
             reason = textwrap.shorten(reason, _LONGEST_REASON, placeholder=" ...")
@@ -160,6 +172,31 @@ def _ask(estimator: Estimator, deployment: Deployment, questions: Sequence[Quest
             refused.setdefault(reason, []).append(question)
     estimates.left_out += [LeftOut(_places(each), each[0].figure, reason) for reason, each in refused.items()]
     return found
+
+
+def _in_chunks(estimator: Estimator, deployment: Deployment, question: Question, chunk_tokens: int | None) -> Answer:
+    """The answer for a prompt: of one call, or the sum over its chunks, each over the KVCache of those before it."""
+    starts = range(0, question.tokens, chunk_tokens or question.tokens)
+    ends = [*starts[1:], question.tokens]
+    parts = []
+    for start, end in zip(starts, ends, strict=True):
+        part = estimator.ask(deployment, dataclasses.replace(question, tokens=end, cached_tokens=start))
+        if not (math.isfinite(part.latency_ms) and part.latency_ms > 0):
+            return part  # What is wrong with a chunk is wrong with the prompt.
+        parts.append(part)
+    origin_ms: dict[str, float] = {}
+    for part in parts:
+        for name, part_ms in part.origin_ms.items():
+            origin_ms[name] = origin_ms.get(name, 0.0) + part_ms
+    told = [part.memory for part in parts if part.memory]
+    return dataclasses.replace(
+        parts[0],
+        latency_ms=math.fsum(part.latency_ms for part in parts),
+        fits=all(part.fits for part in parts),
+        origin_ms=origin_ms,
+        memory=max(told, key=lambda memory: memory.total_bytes) if told else None,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+    )
 
 
 def _places(questions: Sequence[Question]) -> str:
@@ -188,6 +225,14 @@ def _raise_unless_it_fits(prefill: Found, deployment: Deployment) -> None:
     raise InputError(Problem("does-not-fit", "--system", message, fix))
 
 
+def _those_that_fit(prefill: Found, estimates: Estimates) -> Found:
+    """Prompts that fit in chunks; the KVCache of others is too large itself."""
+    unfit = [question for question, answer in prefill.items() if not answer.fits]
+    if unfit:
+        estimates.left_out.append(LeftOut(_places(unfit), "prefill", "does not fit in memory, even in chunks"))
+    return {question: answer for question, answer in prefill.items() if answer.fits}
+
+
 def _too_few(estimates: Estimates, prefill: Found, deployment: Deployment, estimator: Estimator) -> list[Problem]:
     others = ", ".join(each for each in estimator.backends if each != deployment.backend)
     fix = f"try --backend {others}, another --moe-tp, or --database-mode hybrid, which fills gaps by formulas"
@@ -208,9 +253,25 @@ def _unfit(prefill: Found) -> list[str]:
     if not lengths:
         return []
     return [
-        f"prompts of {', '.join(lengths)} do not fit in memory when prefilled at once; their latency is taken for an "
-        "engine that prefills in chunks"
+        f"prompts of {', '.join(lengths)} do not fit in memory when prefilled so; their latency is taken all the same "
+        "(--chunk 8K is prefill in chunks)"
     ]
+
+
+def _without_outliers(decode: Found, estimates: Estimates) -> Found:
+    """The steps that take no longer than two of half the batch, one after the other: no engine is slower than that."""
+    kept: Found = {}
+    outliers = []
+    for question in sorted(decode, key=lambda q: q.batch):
+        half = kept.get(dataclasses.replace(question, batch=question.batch // 2))
+        if half and decode[question].latency_ms > 2 * (1 + NOISE_SHARE) * half.latency_ms:
+            outliers.append(question)
+        else:
+            kept[question] = decode[question]
+    if outliers:
+        reason = "takes longer than two steps of half the batch: an error in the data"
+        estimates.left_out.append(LeftOut(_places(outliers), "decode", reason))
+    return kept
 
 
 def _full_table(decode: Found, estimates: Estimates) -> Found:
@@ -265,7 +326,7 @@ def _note_origin(figure: str, found: Found, estimator: Estimator, deployment: De
     estimates.formats[figure] = dict(first.formats)
     measured = [share.get(MEASURED, 0.0) for share in shares if share]
     told = (
-        f", {format_share(min(measured))} to {format_share(max(measured))} of the time from measurements alone"
+        f", {format_share(min(measured))} to {format_share(max(measured))} of the time from tables of measurements"
         if measured
         else ""
     )

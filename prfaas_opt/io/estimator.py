@@ -44,11 +44,15 @@ class Deployment:
 
 @dataclass(frozen=True)
 class Question:
-    """Prefill of one prompt of ``tokens`` (batch 1), or one decode step of a batch at a context of ``tokens``."""
+    """Prefill of one prompt of ``tokens`` (batch 1), or one decode step of a batch at a context of ``tokens``.
+
+    Of a prompt, ``cached_tokens`` at its start are in the KVCache already.
+    """
 
     figure: Literal["prefill", "decode"]
     tokens: int
     batch: int = 1
+    cached_tokens: int = 0
 
 
 @dataclass(frozen=True)
