@@ -163,6 +163,11 @@ def _own_config(model: str, estimator: Estimator) -> str:
     raise InputError(Problem("missing-file", "--kv-from", message, "name the model's config.json, or a model"))
 
 
+def _config_in_words(model: str, estimator: Estimator) -> str:
+    folder = Path(model, "config.json")
+    return str(folder) if folder.is_file() else f"the config.json of {printable(model)} in {estimator.name}"
+
+
 def _lengths(kv: dict[str, Any], asked: Sequence[int] | None) -> tuple[list[int], list[LeftOut]]:
     """The prompts to ask for: those that were asked for, or those of the default that have a KVCache size."""
     if asked:
@@ -219,7 +224,7 @@ def _imported(
         *decode_rows(estimates.decode),
         tuple(ImportLeftOut(each.where, each.figure, each.reason) for each in estimates.left_out),
         provenance,
-        kv_from or f"the config.json of {printable(deployment.model)} in {estimator.name}",
+        kv_from or _config_in_words(deployment.model, estimator),
         text,
         tuple(dict.fromkeys([*estimates.warnings, *checked.warnings])),
         EstimatedBy(

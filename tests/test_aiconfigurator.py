@@ -21,7 +21,7 @@ from prfaas_opt.import_api import Import
 from prfaas_opt.io.estimated_profile import BATCHES, CONTEXTS_TOKENS, copies_of_keys
 from prfaas_opt.io.estimator import Answer, Deployment, Question, RefusedError
 from prfaas_opt.io.loading import load_model
-from tests.estimators import DEEPSEEK, GPT_OSS, QUESTIONS, SPLIT_EXPERTS, Change, Recorded
+from tests.estimators import CONFIGS, DEEPSEEK, GPT_OSS, QUESTIONS, SPLIT_EXPERTS, Change, Recorded
 
 
 @pytest.fixture(autouse=True)
@@ -307,6 +307,16 @@ def test_wrong_arguments_are_errors(options: dict[str, Any], where: str) -> None
 def test_a_model_without_a_config_asks_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Recorded, "config", lambda _self, _model: None)
     assert "name the model's config.json" in problems()["--kv-from"]
+
+
+def test_a_folder_with_a_config_is_a_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    play = Recorded.ask
+    monkeypatch.setattr(Recorded, "ask", lambda self, _deployment, question: play(self, GPT_OSS, question))
+    monkeypatch.setattr(Recorded, "config", lambda _self, model: Path(model, "config.json"))
+    Path("house-moe").mkdir()
+    Path("house-moe/config.json").write_text(json.dumps(CONFIGS[GPT_OSS.model]), encoding="utf-8")
+    answer = asked(model="house-moe")
+    assert (answer.name, answer.kv_cache_from) == ("house-moe", "house-moe/config.json")
 
 
 def test_a_file_that_is_there_is_kept() -> None:
