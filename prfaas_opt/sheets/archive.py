@@ -20,6 +20,7 @@ MOST_ENTRIES = 2_000
 MOST_INFLATED_BYTES = 96 * 2**20
 """Of all parts that are read."""
 
+_CHUNK_BYTES = 2**18
 _NESTED = (".zip", ".xlsx", ".xlsm", ".xlsb", ".xls", ".ods", ".7z", ".rar", ".gz", ".bz2", ".xz", ".tar", ".jar")
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _DECLARED_TYPE = re.compile(rb"<!\s*(DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -106,7 +107,7 @@ def read_parts(data: bytes, name: str, wanted: Callable[[str], bool]) -> Parts:
             for entry in entries:
                 if entry.compress_type not in _METHODS:
                     raise refused(name, "is packed in a way that no workbook is", "save it anew as .xlsx", "wrong-file")
-                part = archive.read(entry)
+                part = _inflated(archive, entry)
                 total += len(part)
                 if total > MOST_INFLATED_BYTES:
                     raise refused(name, f"holds more than {most} of tables", "keep only the scenarios", "too-large")
@@ -117,6 +118,12 @@ def read_parts(data: bytes, name: str, wanted: Callable[[str], bool]) -> Parts:
     except RuntimeError:
         raise encrypted(name) from None
     return parts
+
+
+def _inflated(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> bytes:
+    """A part of at most the size that it declares: what packs more is not unpacked any further."""
+    with archive.open(entry) as file:
+        return b"".join(iter(lambda: file.read(_CHUNK_BYTES), b""))
 
 
 def check_xml(part: bytes, name: str) -> None:

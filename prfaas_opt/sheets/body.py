@@ -43,7 +43,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
         elif r in hidden:
             why = "hidden"
         elif empty >= width - 1 or (begins and _begins_with(cells, begins)):
-            why = "" if r in flawed else _no_data(table, r, texts, blank_before)
+            why = "" if r in flawed else _no_data(table, r, texts, blank_before and bool(rows))
         blank_before = why == "empty"
         if why:
             left_out.append((r, why))

@@ -13,6 +13,8 @@ MOST_CELLS = 2_000_000
 """Of a sheet, from A1 to its last cell, empty ones included."""
 MOST_COLUMNS = 2_000
 """Of a sheet."""
+MOST_MARKED = 200_000
+"""Cells of a sheet with errors, and those of which it is kept that they show a percentage."""
 MOST_CHARACTERS = 100_000
 """Of a cell; spreadsheet programs stop at 32,767."""
 
@@ -36,6 +38,9 @@ class Flaw:
 
     kind: Literal["error", "uncalculated"]
     text: str
+
+
+UNCALCULATED = Flaw("uncalculated", "")
 
 
 @dataclass

@@ -282,7 +282,18 @@ def _spelled(text: str, parse: object) -> str | None:
             continue
     # GBps and Gbps differ by more than case; others do not.
     exact = {"gbps": "Gbps", "mbps": "Mbps", "tbps": "Tbps", "kbps": "kbps", "gbit/s": "Gbit/s", "mbit/s": "Mbit/s"}
-    exact |= {"mib": "MiB", "gib": "GiB", "kib": "KiB", "tib": "TiB", "gib/s": "GiB/s"}
+    exact |= {
+        "s": "s",
+        "ms": "ms",
+        "us": "us",
+        "min": "min",
+        "h": "h",
+        "mib": "MiB",
+        "gib": "GiB",
+        "kib": "KiB",
+        "tib": "TiB",
+        "gib/s": "GiB/s",
+    }
     form = exact.get(text.casefold(), "") if text not in ("GBps", "MBps", "TBps", "KBps", "kBps") else ""
     try:
         if form:

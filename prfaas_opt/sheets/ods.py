@@ -9,9 +9,9 @@ from xml.parsers import expat
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import encrypted, read_parts, refused
-from prfaas_opt.sheets.book import MOST_CELLS, MOST_COLUMNS, NOT_AVAILABLE, Book, Flaw, Sheet
+from prfaas_opt.sheets.book import MOST_CELLS, MOST_COLUMNS, MOST_MARKED, NOT_AVAILABLE, UNCALCULATED, Book, Flaw, Sheet
 from prfaas_opt.sheets.calamine import grids
-from prfaas_opt.sheets.xlsx import check_size
+from prfaas_opt.sheets.xlsx import check_flaws, check_size
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -133,21 +133,30 @@ class _Looker:
         elif error or (formula and _ERROR.fullmatch(text)):
             flaw = Flaw("error", text or "#ERROR")
         elif formula and not kind and not text:
-            flaw = Flaw("uncalculated", "")
+            flaw = UNCALCULATED
         if kind or text or flaw:
             self._row_has_cells = True
             last = self._column + repeats
             self._columns = max(self._columns, last)
             check_size(f"{self._name} ({sheet.name})", self._row + self._row_repeats, self._columns)
-            places = [
-                (r, c) for r in range(self._row, self._row + self._row_repeats) for c in range(self._column, last)
-            ]
-            if flaw:
-                sheet.flaws.update(dict.fromkeys(places, flaw))
-            if kind == "percentage" and sheet.percents is not None:
-                sheet.percents.update(places)
+            self._mark(sheet, last, flaw, kind == "percentage")
         wide, high = (int(cell.get(f"table:number-{x}-spanned", 1)) for x in ("columns", "rows"))
         if (wide > 1 or high > 1) and wide * high <= MOST_CELLS:
             end = (self._row + high - 1, self._column + wide - 1)
             sheet.merged.append(((self._row, self._column), end))
         self._column += repeats
+
+    def _mark(self, sheet: Sheet, last: int, flaw: Flaw | None, percent: bool) -> None:
+        """Notes what the cells up to a column, in all rows that are repeated, hold."""
+        count = (last - self._column) * self._row_repeats
+        if percent and sheet.percents is not None and len(sheet.percents) + count > MOST_MARKED:
+            sheet.percents = None
+        if flaw is None and (not percent or sheet.percents is None):
+            return
+        if flaw is not None:
+            check_flaws(self._name, sheet.flaws, count)
+        places = [(r, c) for r in range(self._row, self._row + self._row_repeats) for c in range(self._column, last)]
+        if flaw is not None:
+            sheet.flaws.update(dict.fromkeys(places, flaw))
+        if percent and sheet.percents is not None:
+            sheet.percents.update(places)

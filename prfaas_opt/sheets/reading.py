@@ -289,7 +289,7 @@ class _Reader:
                     sheet.place(table.row, c),
                     sheet.range((min(table.row + 1, table.end - 1), c), (table.end - 1, c)),
                     path_of(column.path) if used and column is not None else None,
-                    header.means.stated,
+                    header.means.unit or header.means.stated,
                     note,
                 )
             )

@@ -9,9 +9,11 @@ from itertools import islice
 
 from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import refused
-from prfaas_opt.sheets.book import MOST_CHARACTERS, Book, Sheet, cleaned
+from prfaas_opt.sheets.book import MOST_CELLS, MOST_CHARACTERS, Book, Sheet, cleaned
 from prfaas_opt.sheets.xlsx import check_size
 
+MOST_BYTES = 32 * 2**20
+"""Of a text file."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
 _SAMPLE_RECORDS = 200
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
@@ -31,6 +33,9 @@ def read_text_table(data: bytes, name: str) -> Book:
         InputError: it is no text, or no table.
     """
     check_kind(data, name)
+    if len(data) > MOST_BYTES:
+        message = f"is larger than {MOST_BYTES // 2**20} MiB, the most that is read of text"
+        raise refused(name, message, "keep only the scenarios", "too-large")
     text, encoding = _decoded(data, name)
     notes = []
     if encoding == "cp1252":
@@ -38,9 +43,16 @@ def read_text_table(data: bytes, name: str) -> Book:
     stated = _SEPARATOR.match(text)
     body = text[stated.end() :] if stated else text
     delimiter = stated[1] if stated else _delimiter(body)
+    cells = body.count(delimiter) + body.count("\n") + body.count("\r\r")
+    if cells > MOST_CELLS:
+        message = f"has about {cells:,} cells, at most {MOST_CELLS:,} cells are read"
+        raise refused(name, message, "keep only the scenarios", "too-large")
     previous = csv.field_size_limit(MOST_CHARACTERS)
     try:
-        rows = [[cleaned(cell) for cell in record] for record in csv.reader(io.StringIO(body), delimiter=delimiter)]
+        rows = [
+            [cleaned(cell) for cell in record]
+            for record in csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+        ]
     except csv.Error as error:
         too_long = "field larger" in str(error)
         found = f"holds a cell of more than {MOST_CHARACTERS:,} characters" if too_long else f"is no table: {error}"
@@ -105,7 +117,7 @@ def _delimiter(text: str) -> str:
     sample = text[:200_000]
     for candidate in DELIMITERS:
         try:
-            records = list(islice(csv.reader(io.StringIO(sample), delimiter=candidate), _SAMPLE_RECORDS))
+            records = list(islice(csv.reader(io.StringIO(sample, newline=""), delimiter=candidate), _SAMPLE_RECORDS))
         except csv.Error:
             continue
         widths = [len(record) for record in records if any(cell.strip() for cell in record)]

@@ -19,7 +19,9 @@ from prfaas_opt.sheets.book import (
     MOST_CELLS,
     MOST_CHARACTERS,
     MOST_COLUMNS,
+    MOST_MARKED,
     NOT_AVAILABLE,
+    UNCALCULATED,
     Book,
     Flaw,
     Place,
@@ -28,11 +30,15 @@ from prfaas_opt.sheets.book import (
 from prfaas_opt.sheets.calamine import grids
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 _TO_SEE = (b"<f", b"hidden", b'"e"', b"'e'")
 """Without these a sheet's XML has no formula, nothing hidden and no error."""
+_TEXTS = re.compile(rb"<(?:\w+:)?sst[\s>/]")
 _MOST_TEXT_BYTES = 128 * 2**20
+_MANY_STYLES = 20
+_MOST_OUTLINE_BYTES = 8 * 2**20
+_PIECE_BYTES = 2**20
 _BUILT_IN_PERCENT = {9, 10}
 
 
@@ -41,7 +47,7 @@ class Marks:
     """What a sheet's XML shows beside values."""
 
     flaws: dict[Place, Flaw] = field(default_factory=dict)
-    percents: set[Place] = field(default_factory=set)
+    percents: set[Place] | None = field(default_factory=set)
     hidden_rows: set[int] = field(default_factory=set)
     hidden_columns: set[int] = field(default_factory=set)
     rows: int = 0
@@ -60,16 +66,27 @@ def read_xlsx(data: bytes, name: str, names: Iterable[str]) -> Book:
     parts = read_parts(data, name, lambda part: part.endswith((".xml", ".rels")) and "/drawings/" not in part)
     if b"macroEnabled" in parts.get("[Content_Types].xml", b""):
         raise _macros(name)
+    for each in ("xl/workbook.xml", "xl/_rels/workbook.xml.rels", "xl/styles.xml"):
+        if len(parts.get(each, b"")) > _MOST_OUTLINE_BYTES:
+            message = f"is larger than {_MOST_OUTLINE_BYTES // 2**20} MiB"
+            raise refused(f"{name} ({each})", message, "copy the scenarios to a new workbook", "too-large")
     try:
         outline = _Outline(parts)
     except (KeyError, ValueError, expat.ExpatError, SyntaxError):
         message = "is no complete workbook: its list of sheets cannot be read"
         raise refused(name, message, "open it in a spreadsheet program and save it anew", "damaged-file") from None
-    lengths = _text_lengths(parts.get(outline.texts, b""), name)
+    texts = [part for part in parts.values() if _TEXTS.search(part, 0, 4096)]
+    if len(texts) > 1:
+        raise refused(name, "has several lists of texts, expected one", "save it anew as .xlsx")
+    lengths = _text_lengths(texts[0] if texts else b"", name)
     marks = {}
     for title, target in outline.targets.items():
         if target in parts:
             marks[printable(title)] = look(parts[target], f"{name} ({printable(title)})", outline, lengths)
+    for target, part in parts.items():
+        # Whatever else a reader may take for a sheet.
+        if target not in outline.targets.values() and b"sheetData" in part:
+            look(part, f"{name} ({printable(target)})", outline, lengths)
     packed = parts.packed()
     parts.clear()
     sheets = []
@@ -94,10 +111,6 @@ class _Outline:
 
         relations = fromstring(parts["xl/_rels/workbook.xml.rels"])
         by_id = {each.get("Id"): each for each in relations}
-        self.texts = next(
-            (_part(each.get("Target", "")) for each in relations if str(each.get("Type")).endswith("/sharedStrings")),
-            "xl/sharedStrings.xml",
-        )
         self.targets: dict[str, str] = {}
         self.recalculates = False
         for element in fromstring(parts["xl/workbook.xml"]).iter():
@@ -153,12 +166,16 @@ def look(part: bytes, name: str, outline: _Outline, lengths: list[int]) -> Marks
     Raises:
         InputError: the sheet is larger than any that is read.
     """
+    cells = part.count(b"<c ") + part.count(b"<c>") + part.count(b":c ") + part.count(b":c>")
+    if cells > MOST_CELLS:
+        fix = "delete the rows and columns beyond the scenarios"
+        raise refused(name, f"has {cells:,} cells, at most {MOST_CELLS:,} cells are read", fix, "too-large")
     marks = _extent(part)
-    cells = part.count(b"<c ") + part.count(b":c ")
     many_texts = len(lengths) and max(lengths) * cells > _MOST_TEXT_BYTES
-    percents = (
-        outline.percent_styles if any(b's="%b"' % style.encode() in part for style in outline.percent_styles) else set()
-    )
+    styles = outline.percent_styles
+    # A look at every cell is quicker than a search for each of many styles.
+    shown = len(styles) > _MANY_STYLES or any(b's="%b"' % style.encode() in part for style in styles)
+    percents = styles if shown else set()
     to_see = any(sign in part for sign in _TO_SEE)
     if marks is None or many_texts or percents or to_see:
         uncached = outline.recalculates
@@ -197,11 +214,36 @@ def _extent(part: bytes) -> Marks | None:
         return None
     if not _BEYOND.search(part):
         return Marks(rows=69_999, columns=26)
-    references = set(re.findall(rb'<c r="([A-Z]{1,3})([1-9][0-9]{0,6})"', part))
-    if len(re.findall(rb'<c r="[A-Z]{1,3}[1-9][0-9]{0,6}"', part)) != cells:
+    found, rows, columns = 0, 0, set()
+    for piece in _pieces(part):
+        references = re.findall(rb'<c r="([A-Z]{1,3})([1-9][0-9]{0,6})"', piece)
+        found += len(references)
+        columns |= {reference[0] for reference in references}
+        rows = max(rows, max((int(row) for row in {reference[1] for reference in references}), default=0))
+    if found != cells:
         return None
-    columns = {column_number(letters.decode()) + 1 for letters in {reference[0] for reference in references}}
-    return Marks(rows=max(int(reference[1]) for reference in references), columns=max(columns))
+    return Marks(rows=rows, columns=max(column_number(each.decode()) + 1 for each in columns))
+
+
+def _pieces(part: bytes) -> Iterator[bytes]:
+    """A sheet's XML in pieces, each of whole references, so that they are not all held at once."""
+    start = 0
+    while start < len(part):
+        end = part.find(b"<c ", start + _PIECE_BYTES)
+        end = len(part) if end < 0 else end
+        yield part[start:end]
+        start = end
+
+
+def check_flaws(name: str, flaws: dict[Place, Flaw], more: int = 0) -> None:
+    """Refuses a sheet in which nearly nothing has a value.
+
+    Raises:
+        InputError: it is such.
+    """
+    if len(flaws) + more > MOST_MARKED:
+        message = f"has more than {MOST_MARKED:,} cells with errors or formulas that were never calculated"
+        raise refused(name, message, "open and save it in a spreadsheet program", "too-large")
 
 
 class _Looker:
@@ -213,6 +255,7 @@ class _Looker:
         self._row, self._column = -1, -1
         self._type, self._formula, self._text = "", False, ""
         self._inside = False
+        self._flaws: dict[str, Flaw] = {}
 
     def look(self, part: bytes) -> Marks:
         """The marks of the sheet."""
@@ -261,10 +304,14 @@ class _Looker:
         else:
             self._column += 1
         marks = self._marks
+        if self._column >= MOST_COLUMNS:
+            check_size(self._name, self._row + 1, self._column + 1)
         marks.rows, marks.columns = max(marks.rows, self._row + 1), max(marks.columns, self._column + 1)
         self._type, self._formula, self._text = attributes.get("t", ""), False, ""
-        if attributes.get("s") in self._percents:
+        if marks.percents is not None and attributes.get("s") in self._percents:
             marks.percents.add((self._row, self._column))
+            if len(marks.percents) > MOST_MARKED:
+                marks.percents = None
 
     def _characters(self, text: str) -> None:
         if self._inside and len(self._text) < 100:
@@ -283,11 +330,13 @@ class _Looker:
         if self._type == "e":
             if self._text.strip() == NOT_AVAILABLE and not self._formula:
                 return
-            self._marks.flaws[here] = Flaw("error", self._text.strip() or "#ERROR")
+            text = self._text.strip()[:20] or "#ERROR"
+            self._marks.flaws[here] = self._flaws.setdefault(text, Flaw("error", text))
         elif self._formula and (
             (not self._text and self._type != "str") or (self._uncached and self._text.strip() in ("", "0"))
         ):
-            self._marks.flaws[here] = Flaw("uncalculated", "")
+            self._marks.flaws[here] = UNCALCULATED
         elif self._lengths and self._type == "s" and self._text.isdecimal() and int(self._text) < len(self._lengths):
             self._marks.text_bytes += self._lengths[int(self._text)]
         self._type, self._formula = "", False
+        check_flaws(self._name, self._marks.flaws)
