@@ -26,6 +26,7 @@ from prfaas_opt.scale_api import Scaling
 from prfaas_opt.sheets.explanation import Explanation
 from prfaas_opt.study.definition import STUDY
 from prfaas_opt.study.explanation import StudyExplanation
+from prfaas_opt.study.report.answers import StudyReport
 from prfaas_opt.study.summary import StudyRun
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -55,6 +56,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "study": ("answer of `study --json`", _answer(StudyRun)),
     "study-explain": ("answer of `study --explain --json` for a study file", _answer(StudyExplanation)),
     "study-explain-sheet": ("answer of `study --explain --json` for a spreadsheet", _answer(Explanation)),
+    "study report": ("answer of `study report --json`", _answer(StudyReport)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
     "init": ("answer of `init --json`", _answer(dict[str, str])),
     "error": ("answer of any command with --json that fails", lambda: msgspec.json.schema(ErrorEnvelope)),

@@ -20,6 +20,7 @@ from prfaas_opt.cli.reproduce import reproduce
 from prfaas_opt.cli.schema import schema
 from prfaas_opt.cli.size import size
 from prfaas_opt.cli.study import study
+from prfaas_opt.cli.study_report import study_report
 from prfaas_opt.cli.two_words import TwoWords
 from prfaas_opt.cli.workloads import workloads
 
@@ -53,6 +54,7 @@ def _root(
 
 for _command in (plan, size, compare, kv, study, init, reproduce, schema):
     app.command()(_command)
+app.command("study report")(study_report)
 app.add_typer(models, name="models")
 app.add_typer(workloads, name="workloads")
 

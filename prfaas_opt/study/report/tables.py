@@ -1,0 +1,317 @@
+"""The tables of a report in words, for the terminal and for pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
+
+from prfaas_opt.io.wording import counted
+from prfaas_opt.study.fields import SUFFIXES
+from prfaas_opt.study.report.measures import BREAK_EVEN, MEASURES
+from prfaas_opt.units import format_share
+
+if TYPE_CHECKING:
+    from prfaas_opt.study.report.answers import (
+        AxisChanges,
+        BreakEven,
+        Change,
+        Effect,
+        Level,
+        ParetoFront,
+        PayingLines,
+        StudyReport,
+    )
+
+_FEW = 3
+_TITLES = {each.name: (each.title, each.unit) for each in (*MEASURES.values(), BREAK_EVEN)}
+_PAYS = {
+    "always": "all along",
+    "never": "nowhere",
+    "from": "from there on",
+    "until": "up to there",
+    "in between": "changes more than once",
+}
+
+
+class TextTable(Struct, frozen=True, kw_only=True):
+    """A table of texts.
+
+    Attributes:
+        title: above it.
+        headings: of its columns.
+        left: so many columns from the left hold text; and so does the last if ``text_last``.
+        rows: the cells.
+        text_last: whether the last column is text.
+        after: lines below it.
+    """
+
+    title: str
+    headings: tuple[str, ...] = ()
+    left: int = 1
+    rows: tuple[tuple[str, ...], ...] = ()
+    text_last: bool = False
+    after: tuple[str, ...] = ()
+
+
+class Names:
+    """Short names of axes: the last part of a path where that tells them apart."""
+
+    def __init__(self, names: Sequence[str], units: Sequence[str] = ()) -> None:
+        whole = {name: _without_unit(name, unit) for name, unit in zip(names, units, strict=True)}
+        lasts = [path.rpartition(".")[2] for path in whole.values()]
+        self._short = {
+            name: last if lasts.count(last) == 1 and not last.isdecimal() else path
+            for (name, path), last in zip(whole.items(), lasts, strict=True)
+        }
+        self._units = dict(zip(names, units, strict=True))
+
+    def short(self, name: str) -> str:
+        """The name without its unit."""
+        return self._short.get(name, name)
+
+    def with_unit(self, name: str) -> str:
+        """The name with its unit in brackets."""
+        unit = self._units.get(name)
+        return f"{self.short(name)} ({unit})" if unit else self.short(name)
+
+    def values(self, found: dict[str, Any]) -> str:
+        """Values of axes as one text."""
+        return ", ".join(f"{self.short(name)} {shown(value)}" for name, value in found.items())
+
+    def limits(self, where: dict[str, tuple[Any, ...]]) -> str:
+        """What lines are limited to."""
+        return "; ".join(f"{self.short(name)} {_some(values)}" for name, values in where.items())
+
+
+def _without_unit(name: str, unit: str) -> str:
+    suffix = next((each for each in SUFFIXES if unit and name.endswith(each)), "")
+    return name.removesuffix(suffix)
+
+
+def shown(value: Any) -> str:
+    """A value for people; four digits of a fraction.
+
+    >>> shown(0.123456), shown(20.0), shown(131072), shown(None), shown("H20")
+    ('0.1235', '20', '131,072', 'as the base', 'H20')
+    """
+    if value is None:
+        return "as the base"
+    if isinstance(value, bool | str):
+        text = str(value)
+        return text if len(text) <= 40 else f"{text[:37]}..."
+    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def figure(value: float | None) -> str:
+    """A figure to four digits.
+
+    >>> figure(3.14159), figure(12345.6), figure(None)
+    ('3.142', '12,346', '-')
+    """
+    if value is None:
+        return "-"
+    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.4g}".rstrip(".")
+
+
+def _some(values: tuple[Any, ...]) -> str:
+    if len(values) <= _FEW:
+        return ", ".join(map(shown, values))
+    if any(isinstance(each, str) for each in values):
+        return f"{', '.join(map(shown, values[:_FEW]))} and {len(values) - _FEW} more"
+    return f"{shown(values[0])} to {shown(values[-1])}"
+
+
+def listed_in_words(words: Sequence[str]) -> str:
+    """Words as people list them.
+
+    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a"])
+    ('a, b and c', 'a')
+    """
+    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
+
+
+def names_in(report: StudyReport) -> Names:
+    """Short names of a report's axes."""
+    return Names([axis.name for axis in report.axes], [axis.unit for axis in report.axes])
+
+
+def headline(report: StudyReport) -> str:
+    """What the report is of."""
+    named = f"{report.study}: " if report.study else ""
+    if report.planned == report.rows:
+        return f"{named}all {report.rows:,} rows have a plan"
+    return f"{named}{report.planned:,} of {report.rows:,} rows have a plan; the others are left out"
+
+
+def axis_lines(report: StudyReport) -> list[str]:
+    """A line for each axis."""
+    lines = []
+    for axis in report.axes:
+        name = _without_unit(axis.name, axis.unit)
+        values = counted(axis.count, "value")
+        if axis.low is not None and axis.high is not None:
+            values += f", {shown(axis.low)} to {shown(axis.high)} {axis.unit}".rstrip()
+        with_it = f"; with it changes {', '.join(axis.together_with)}" if axis.together_with else ""
+        lines.append(f"{name}: {values}{with_it}")
+    return lines or ["No field differs between rows."]
+
+
+def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
+    """The tables of a report.
+
+    Args:
+        report: of which.
+        most: rows of a table; of more, the others are counted.
+    """
+    names = names_in(report)
+    if report.pareto.count:
+        yield _pareto_table(report.pareto, names, most)
+    if report.bottlenecks:
+        yield _bottleneck_table(report, most)
+    for changes in report.changes:
+        yield _changes_table(changes, names, most)
+    for measure in dict.fromkeys(effect.measure for effect in report.effects):
+        yield _effects_table([each for each in report.effects if each.measure == measure], names, most)
+    for each in report.break_even:
+        yield _break_even_table(each, names, most)
+    if report.gb_prices:
+        yield _gb_price_table(report)
+
+
+def _more(count: int, most: int) -> tuple[str, ...]:
+    return (f"and {count - most:,} more: --json, or -o FILE",) if count > most else ()
+
+
+def _pareto_table(front: ParetoFront, names: Names, most: int) -> TextTable:
+    titles = [_TITLES[name][0] for name in front.objectives]
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for number, each in enumerate(front.rows):
+        groups.setdefault(tuple(each.figures.values()), []).append(number)
+    rows = []
+    for figures, members in groups.items():
+        first = front.rows[members[0]]
+        fields = ", ".join(filter(None, [first.name, names.values(first.values)]))
+        alike = f" (and {len(members) - 1:,} alike)" if len(members) > 1 else ""
+        rows.append((str(first.row), fields + alike, *map(figure, figures)))
+    short = {"throughput": "Serves (req/s)", "cost": "USD / 1,000", "ttft": "TTFT P90 (s)", "egress": "Egress (Gbps)"}
+    left_out = [f"{front.without_plan:,} without a plan"] if front.without_plan else []
+    left_out += [f"{front.without_figure:,} without one of these figures"] if front.without_figure else []
+    missing = f"; left out: {', '.join(left_out)}" if left_out else ""
+    kept = f"{front.count:,} of {front.compared:,} rows are beaten by none in {listed_in_words(titles)}"
+    return TextTable(
+        title="Pareto-optimal",
+        headings=("Row", "Fields", *(short[name] for name in front.objectives)),
+        left=2,
+        rows=tuple(rows[:most]),
+        after=(*_more(len(rows), most), f"{kept}{missing}."),
+    )
+
+
+def _bottleneck_table(report: StudyReport, most: int) -> TextTable:
+    pairs = list(report.bottlenecks.items())
+    rows = [(name, f"{count:,}", format_share(count / report.planned)) for name, count in pairs]
+    return TextTable(
+        title="What limits the plans",
+        headings=("Bottlenecks", "Rows", "Share"),
+        rows=tuple(rows[:most]),
+        after=_more(len(rows), most),
+    )
+
+
+def _changes_table(changes: AxisChanges, names: Names, most: int) -> TextTable:
+    # Of many, those that most lines have, in the order of the axis.
+    kept = sorted(range(len(changes.changes)), key=lambda at: -changes.changes[at].lines)[:most]
+    rows = [
+        (_between(each), each.before, each.after, f"{each.lines:,}", names.limits(each.where))
+        for each in (changes.changes[at] for at in sorted(kept))
+    ]
+    name = names.with_unit(changes.axis)
+    lines = f"{counted(changes.lines, 'line')} of rows that differ in it alone, {changes.unchanged:,} without a change"
+    return TextTable(
+        title=f"Where the bottleneck changes along {name}",
+        headings=("Between", "From", "To", "Lines", "Only for"),
+        left=3,
+        text_last=True,
+        rows=tuple(rows),
+        after=(*_more(changes.count, most), f"{lines}."),
+    )
+
+
+def _effects_table(effects: Sequence[Effect], names: Names, most: int) -> TextTable:
+    title, unit = _TITLES[effects[0].measure]
+    rows = []
+    left_out = 0
+    for effect in effects:
+        levels = _spread(effect.levels, max(most, 2))
+        left_out += effect.count - len(levels)
+        for number, level in enumerate(levels):
+            cells = map(figure, (level.mean, level.least, level.most))
+            first = names.with_unit(effect.axis) if number == 0 else ""
+            rows.append((first, _level(level, effect.by), f"{level.figures:,}", *cells))
+    shares = [f"{names.short(each.axis)} {_variance(each)}" for each in effects]
+    told = "Share of its variance that each explains alone: " + ", ".join(shares) + "."
+    some = (f"Not shown: {counted(left_out, 'other value')}.",) if left_out else ()
+    return TextTable(
+        title=f"Main effects on {title} ({unit})",
+        headings=("Axis", "Value", "Rows", "Mean", "Least", "Most"),
+        left=2,
+        rows=tuple(rows),
+        after=(*some, told),
+    )
+
+
+def _spread(levels: Sequence[Level], most: int) -> list[Level]:
+    """Levels evenly apart, first and last among them."""
+    if len(levels) <= most:
+        return list(levels)
+    return [levels[round(i * (len(levels) - 1) / (most - 1))] for i in range(most)]
+
+
+def _level(level: Level, by: str) -> str:
+    if by == "value" or level.low is None or level.low == level.high:
+        return shown(level.value if level.low is None else level.low)
+    return _between(level)
+
+
+def _between(interval: Change | PayingLines | Level) -> str:
+    return f"{shown(interval.low)} to {shown(interval.high)}"
+
+
+def _variance(effect: Effect) -> str:
+    share, chance = effect.variance_share, effect.chance_share
+    if share is None:
+        return "nothing varies"
+    doubtful = chance is not None and share <= 2 * chance and chance > 0.005
+    return format_share(share) + (f" (chance alone: {format_share(chance)})" if doubtful and chance else "")
+
+
+def _break_even_table(found: BreakEven, names: Names, most: int) -> TextTable:
+    kept = sorted(range(len(found.alike)), key=lambda at: -found.alike[at].lines)[:most]
+    rows = []
+    for each in (found.alike[at] for at in sorted(kept)):
+        between = _between(each) if each.low is not None else "-"
+        rows.append((between, _PAYS[each.pays], f"{each.lines:,}", names.limits(each.where)))
+    what = "throughput" if found.measure == "throughput" else "requests per USD"
+    name = names.with_unit(found.axis)
+    return TextTable(
+        title=f"Break-even along {name}: {what} over the homogeneous cluster's above 1",
+        headings=("Between", "Pays", "Lines", "Only for"),
+        left=2,
+        text_last=True,
+        rows=tuple(rows),
+        after=(*_more(len(found.alike), most), "Where between two rows it lies, these rows do not tell."),
+    )
+
+
+def _gb_price_table(report: StudyReport) -> TextTable:
+    prices = report.gb_prices
+    assert prices is not None
+    never = f"; in {prices.never:,} of {prices.rows:,} rows it pays at no price" if prices.never else ""
+    if prices.least is None:
+        text = f"Remote prefill pays at no price of a GB, in {prices.rows:,} rows."
+    else:
+        least, median, most = map(figure, (prices.least, prices.median, prices.most))
+        text = f"Remote prefill pays up to {least} to {most} USD per GB sent, median {median}{never}."
+    return TextTable(title="Price of a GB", after=(text,))
