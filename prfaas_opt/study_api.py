@@ -35,6 +35,7 @@ __all__ = [
     "explain",
     "read_rows",
     "run_study",
+    "write_sheet_template",
 ]
 
 EngineName = Literal["local", "dask"]
@@ -171,6 +172,21 @@ def explain(
         return explained(rows)
     assert isinstance(rows, SheetRows)
     return rows.explanation
+
+
+def write_sheet_template(path: str | Path, replace: bool = False) -> Path:
+    """Writes a workbook with example scenarios, one a row, for ``run_study`` to plan.
+
+    Args:
+        path: the file, .xlsx.
+        replace: a file that is there.
+
+    Raises:
+        InputError: the file is there and is not to be replaced, or cannot be written.
+    """
+    from prfaas_opt.sheets.template import write_template
+
+    return write_template(Path(path), replace)
 
 
 def _read_sheet(path: Path, base: Path | None, overrides: Mapping[str, str] | None, options: SheetOptions) -> Rows:

@@ -125,13 +125,25 @@ def schema_named(names: Sequence[str], wanted: Sequence[str] | None = None) -> p
 
 def _column_named(name: str) -> Column:
     """The column that a name alone tells: one of what went in, else text."""
-    if name.startswith(INPUT):
-        text = name.removeprefix(INPUT)
-        for suffix in ("", *SUFFIXES):
-            field = StudyField(text.removesuffix(suffix))
-            if text.endswith(suffix) and field.is_known and field.column == text:
-                return _input_column(field)
-    return Column(name, "string", is_json=name == AS_GIVEN)
+    field = input_field(name)
+    return Column(name, "string", is_json=name == AS_GIVEN) if field is None else _input_column(field)
+
+
+def input_field(column: str) -> StudyField | None:
+    """The field whose column has a name; None where it is none's, or what it holds is not known by its path.
+
+    >>> found = input_field("input.links.0.bandwidth_gbps")
+    >>> found.text
+    'links.0.bandwidth'
+    """
+    if not column.startswith(INPUT):
+        return None
+    text = column.removeprefix(INPUT)
+    for suffix in ("", *SUFFIXES):
+        field = StudyField(text.removesuffix(suffix))
+        if text.endswith(suffix) and field.is_known and field.column == text:
+            return field
+    return None
 
 
 def arrow_field(column: Column) -> pa.Field[Any]:
