@@ -58,6 +58,7 @@ _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "study-explain-sheet": ("answer of `study --explain --json` for a spreadsheet", _answer(Explanation)),
     "study report": ("answer of `study report --json`", _answer(StudyReport)),
     "reproduce": ("answer of `reproduce --json`", _answer(Reproduction)),
+    "sheet template": ("answer of `sheet template --json`", _answer(dict[str, str])),
     "init": ("answer of `init --json`", _answer(dict[str, str])),
     "error": ("answer of any command with --json that fails", lambda: msgspec.json.schema(ErrorEnvelope)),
     "scenario": ("a scenario file", _file(SCENARIO)),

@@ -18,6 +18,7 @@ from prfaas_opt.cli.models import models
 from prfaas_opt.cli.plan import plan
 from prfaas_opt.cli.reproduce import reproduce
 from prfaas_opt.cli.schema import schema
+from prfaas_opt.cli.sheet import sheet
 from prfaas_opt.cli.size import size
 from prfaas_opt.cli.study import study
 from prfaas_opt.cli.study_report import study_report
@@ -57,6 +58,7 @@ for _command in (plan, size, compare, kv, study, init, reproduce, schema):
 app.command("study report")(study_report)
 app.add_typer(models, name="models")
 app.add_typer(workloads, name="workloads")
+app.add_typer(sheet, name="sheet")
 
 
 def main() -> None:
