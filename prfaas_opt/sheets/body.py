@@ -15,11 +15,24 @@ if TYPE_CHECKING:
 
     from prfaas_opt.sheets.tables import Table
 
-_TOTAL = re.compile(
-    r"(grand |sub)?-?\s*(totals?|sums?|averages?|avg\.?|means?|medians?|minimum|maximum|min\.?|max\.?|count|"
-    r"summe|gesamt|mittelwert|total g\u00e9n\u00e9ral|somme|moyenne)\s*:?",
-    re.IGNORECASE,
-)
+_SUMS = {
+    "total",
+    "totals",
+    "sum",
+    "sums",
+    "average",
+    "averages",
+    "avg",
+    "avg.",
+    "mean",
+    "median",
+    "count",
+    "min",
+    "max",
+}
+_SUMS |= {"max", "minimum", "maximum", "summe", "gesamt", "mittelwert", "somme", "moyenne", "total g\u00e9n\u00e9ral"}
+_TOTALS = _SUMS | {f"{before}{word}" for word in _SUMS for before in ("grand ", "sub", "sub-", "sub ")}
+"""What the first cell of a row of totals says, in lower case."""
 _REMARK = re.compile(r"[*#\u2020]|(notes?|sources?|assum\w*|remarks?|legend)\b", re.IGNORECASE)
 
 
@@ -29,28 +42,33 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     width = last + 1 - first
     flawed = {row for row, column in table.sheet.flaws if first <= column <= last}
     hidden = set() if include_hidden else table.sheet.hidden_rows
-    rows: list[int] = []
     left_out: list[tuple[int, str]] = []
     texts = [h.column for h in table.headers if h.means.column is not None and _names_something(h.means.column.path)]
-    blank_before = False
     begins = {text for h in table.headers for text in set(table.column(h.column)) if _is_total(text)}
-    for r in range(table.row + 1, table.end):
-        cells = table.sheet.rows[r][first : last + 1]
-        empty = cells.count("") + width - len(cells)
+    top, lines = table.row + 1, table.sheet.rows[table.row + 1 : table.end]
+    if first or any(len(line) > width for line in lines):
+        lines = [line[first : last + 1] for line in lines]
+    fullest = width - 1
+    for i, line in enumerate(lines):
+        r = top + i
+        empty = line.count("") + width - len(line)
         why = ""
+        if empty < fullest and not begins and r not in hidden:
+            continue
         if empty == width and r not in flawed:
             why = "empty"
         elif r in hidden:
             why = "hidden"
-        elif empty >= width - 1 or (begins and _begins_with(cells, begins)):
-            why = "" if r in flawed else _no_data(table, r, texts, blank_before and bool(rows))
-        blank_before = why == "empty"
+        elif (empty >= fullest or _begins_with(line, begins)) and r not in flawed:
+            blank_before = bool(left_out) and left_out[-1] == (r - 1, "empty")
+            why = _no_data(table, r, texts, blank_before and len(left_out) < i)
         if why:
             left_out.append((r, why))
-        else:
-            rows.append(r)
-    while left_out and left_out[-1][0] == table.end - 1 - (len(left_out) - 1) and left_out[-1][1] == "empty":
+    not_taken = {r for r, _ in left_out}
+    rows = [r for r in range(top, top + len(lines)) if r not in not_taken]
+    while left_out and left_out[-1] == (top + len(lines) - 1, "empty"):
         left_out.pop()
+        del lines[-1]
     return rows, left_out
 
 
@@ -60,7 +78,7 @@ def _names_something(path: str) -> bool:
 
 
 def _is_total(cell: object) -> bool:
-    return cell.__class__ is str and len(str(cell)) < 40 and _TOTAL.fullmatch(str(cell).strip()) is not None
+    return cell.__class__ is str and str(cell).strip(" :\u00a0").casefold() in _TOTALS
 
 
 def _begins_with(cells: list[object], texts: set[object]) -> bool:

@@ -21,6 +21,7 @@ MISSING = {"", "n/a", "na", "none", "-", "--", "\u2013", "\u2014", "null", "nil"
 """What stands for nothing, in lower case."""
 
 _ERRORS = re.compile(r"#(REF!|DIV/0!|VALUE!|NAME\?|NUM!|NULL!|ERROR!?|SPILL!|CALC!)|Err:\d{3}")
+_ERROR_SIGNS = {"#", "E"}
 _WHOLE = {"count", "tokens"}
 _NUMERIC = {"count", "number", "share", "tokens", "bandwidth", "duration", "size", "usd"}
 _WITH_UNIT = {"bandwidth", "duration", "size"}
@@ -143,7 +144,7 @@ class CellReader:
                 return Reading(word)
         if folded in MISSING:
             return NOTHING
-        if _ERRORS.fullmatch(text):
+        if text[:1] in _ERROR_SIGNS and _ERRORS.fullmatch(text):
             return Reading(trouble=error_cell(text))
         if kind in ("text", "choice"):
             return Reading(text)

@@ -166,9 +166,19 @@ def _vocabulary() -> frozenset[str]:
     return frozenset(words)
 
 
-@cache
 def topics(text: str) -> frozenset[Topic]:
     """The topics in whose tables a text would be a header that is known, or nearly."""
+    first, _, rest = text.partition(" ")
+    if rest and first.isalnum() and first.casefold() not in _vocabulary():
+        return frozenset()
+    last = rest.rpartition(" ")[2]
+    if last.isalnum() and last.casefold() not in _vocabulary():
+        return frozenset()
+    return _topics(text)
+
+
+@cache
+def _topics(text: str) -> frozenset[Topic]:
     name = re.split(r"[(\[{]", text, maxsplit=1)[0]
     if len(text) > _LONGEST or not _vocabulary().issuperset(_WORD.findall(name.casefold())):
         return frozenset()

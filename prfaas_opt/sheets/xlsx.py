@@ -32,12 +32,13 @@ from prfaas_opt.sheets.calamine import grids
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-_TO_SEE = (b"<f", b"hidden", b'"e"', b"'e'")
+_TO_SEE = (b"<f", b"hidden", b'"e"')
 """Without these a sheet's XML has no formula, nothing hidden and no error."""
 _TEXTS = re.compile(rb"<(?:\w+:)?sst[\s>/]")
 _MOST_TEXT_BYTES = 128 * 2**20
 _MANY_STYLES = 20
 _MOST_OUTLINE_BYTES = 8 * 2**20
+_PREFIXED_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
 _PIECE_BYTES = 2**20
 _BUILT_IN_PERCENT = {9, 10}
 
@@ -71,7 +72,7 @@ def read_xlsx(data: bytes, name: str, names: Iterable[str]) -> Book:
             message = f"is larger than {_MOST_OUTLINE_BYTES // 2**20} MiB"
             raise refused(f"{name} ({each})", message, "copy the scenarios to a new workbook", "too-large")
     try:
-        outline = _Outline(parts)
+        outline = Outline(parts)
     except (KeyError, ValueError, expat.ExpatError, SyntaxError):
         message = "is no complete workbook: its list of sheets cannot be read"
         raise refused(name, message, "open it in a spreadsheet program and save it anew", "damaged-file") from None
@@ -103,7 +104,7 @@ def _macros(name: str) -> InputError:
     return refused(name, message, "save it as .xlsx, without macros", "macro-workbook")
 
 
-class _Outline:
+class Outline:
     """What a workbook says of its sheets."""
 
     def __init__(self, parts: Parts) -> None:
@@ -160,26 +161,27 @@ def _long_cell(name: str, length: int) -> InputError:
     return refused(name, message, "cut it; spreadsheet programs stop at 32,767", "too-large")
 
 
-def look(part: bytes, name: str, outline: _Outline, lengths: list[int]) -> Marks:
+def look(part: bytes, name: str, outline: Outline, lengths: list[int]) -> Marks:
     """What a sheet's XML shows beside values, its size checked.
 
     Raises:
         InputError: the sheet is larger than any that is read.
     """
-    cells = part.count(b"<c ") + part.count(b"<c>") + part.count(b":c ") + part.count(b":c>")
+    cells, plain = _cells(part)
     if cells > MOST_CELLS:
         fix = "delete the rows and columns beyond the scenarios"
         raise refused(name, f"has {cells:,} cells, at most {MOST_CELLS:,} cells are read", fix, "too-large")
-    marks = _extent(part)
+    marks = _extent(part, cells) if plain else None
     many_texts = len(lengths) and max(lengths) * cells > _MOST_TEXT_BYTES
     styles = outline.percent_styles
     # A look at every cell is quicker than a search for each of many styles.
     shown = len(styles) > _MANY_STYLES or any(b's="%b"' % style.encode() in part for style in styles)
     percents = styles if shown else set()
-    to_see = any(sign in part for sign in _TO_SEE)
+    to_see = any(sign in part for sign in _TO_SEE) or (b"'" in part and b"'e'" in part)
     if marks is None or many_texts or percents or to_see:
         uncached = outline.recalculates
-        marks = _Looker(percents, uncached, lengths if many_texts else [], name).look(part)
+        looker = _Looker(percents, uncached, lengths if many_texts else [], name)
+        marks = looker.look(part, marks)
     check_size(name, marks.rows, marks.columns)
     if marks.text_bytes > _MOST_TEXT_BYTES:
         message = (
@@ -207,11 +209,20 @@ _BEYOND = re.compile(rb'<c r="(?:[A-Z]{2,}|[A-Z](?:[7-9][0-9]{4}|[0-9]{6,}))')
 """A reference beyond column Z or row 69,999."""
 
 
-def _extent(part: bytes) -> Marks | None:
-    """Bounds of the last row and column, from references alone; None where some cell has none, or an unusual one."""
-    cells = part.count(b'<c r="')
-    if b":c" in part or cells != part.count(b"<c ") + part.count(b"<c>"):
-        return None
+def _cells(part: bytes) -> tuple[int, bool]:
+    """How many cells there are, at most, and whether each is written as programs do: ``<c r="A1"``, without prefix."""
+    if b":c" in part:
+        return sum(1 for _ in _PREFIXED_CELL.finditer(part)), False
+    start, end = part.find(b"<sheetData"), part.rfind(b"</sheetData>")
+    if start < 0 or end < start:
+        return part.count(b"<c"), False
+    cells = part.count(b"<c", start, end)
+    elsewhere = part.count(b"<c ", 0, start) + part.count(b"<c ", end)
+    return cells + elsewhere, not elsewhere and part.count(b'<c r="', start, end) == cells
+
+
+def _extent(part: bytes, cells: int) -> Marks | None:
+    """Bounds of the last row and column, from the cells' references; None where one is unusual."""
     if not _BEYOND.search(part):
         return Marks(rows=69_999, columns=26)
     found, rows, columns = 0, 0, set()
@@ -254,16 +265,20 @@ class _Looker:
         self._marks = Marks()
         self._row, self._column = -1, -1
         self._type, self._formula, self._text = "", False, ""
-        self._inside = False
+        self._inside = self._watching = False
+        self._attributes: dict[str, str] = {}
         self._flaws: dict[str, Flaw] = {}
 
-    def look(self, part: bytes) -> Marks:
-        """The marks of the sheet."""
+    def look(self, part: bytes, extent: Marks | None) -> Marks:
+        """The marks of the sheet; ``extent``: its size, where it is known and every cell states its reference."""
         parser = expat.ParserCreate()
         parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
         parser.StartDoctypeDeclHandler = self._doctype
+        if extent is None:
+            parser.StartElementHandler, parser.EndElementHandler = self._start, self._end
+        else:
+            parser.StartElementHandler = self._start_plain
+            self._marks.rows, self._marks.columns = extent.rows, extent.columns
         self._parser = parser
         try:
             parser.Parse(part, True)
@@ -272,6 +287,29 @@ class _Looker:
             fix = "open it in a spreadsheet program and save it anew"
             raise InputError(Problem("damaged-file", self._name, message, fix)) from None
         return self._marks
+
+    def _start_plain(self, tag: str, attributes: dict[str, str]) -> None:
+        """As ``_start``, of cells with references: most of them are passed by."""
+        if tag == "c":
+            kind = attributes.get("t")
+            self._attributes, self._watching = attributes, False
+            texts = self._lengths and kind == "s"
+            if kind == "e" or texts or (self._percents and attributes.get("s") in self._percents):
+                self._watch()
+        elif tag == "v":
+            if self._watching:
+                self._start(tag, attributes)
+        elif tag == "f":
+            if not self._watching:
+                self._watch()
+            self._formula = True
+        elif tag in ("row", "col", "t"):
+            self._start(tag, attributes)
+
+    def _watch(self) -> None:
+        self._watching = True
+        self._cell(self._attributes)
+        self._parser.EndElementHandler = self._end
 
     def _doctype(self, *_: Any) -> None:
         raise refused(self._name, "declares a document type, which no workbook needs", "save it anew as .xlsx")
@@ -324,6 +362,9 @@ class _Looker:
                 self._parser.CharacterDataHandler = None
         elif tag == "c" or tag.endswith(":c"):
             self._end_of_cell()
+            if self._watching:
+                self._watching = False
+                self._parser.EndElementHandler = None
 
     def _end_of_cell(self) -> None:
         here = (self._row, self._column)
