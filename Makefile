@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: plan test check docs bench format clean
+.PHONY: plan test check docs bench bench-study format clean
 
 plan: $(VENV)/installed  ## plan the paper's case study
 	@$(BIN)/prfaas-opt plan
@@ -16,7 +16,7 @@ check: $(VENV)/developing  ## lint, types, layers, and whether the docs show wha
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
-	$(BIN)/mypy --scripts-are-modules scripts/bench scripts/docs
+	$(BIN)/mypy --scripts-are-modules scripts/bench scripts/bench_study scripts/docs
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/docs --check
 
@@ -25,6 +25,9 @@ docs: $(VENV)/developing  ## bring the outputs and generated tables in README an
 
 bench: $(VENV)/developing  ## measure speed, as ratios
 	$(BIN)/python scripts/bench
+
+bench-study: $(VENV)/developing  ## measure a study of a million scenarios, and kill one 50 times: about ten minutes
+	$(BIN)/python scripts/bench_study
 
 format: $(VENV)/developing
 	$(BIN)/ruff check --fix .
