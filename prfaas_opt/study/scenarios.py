@@ -26,7 +26,7 @@ Where = Callable[[int, str], str]
 """The place of a row's field: that of ``Rows``."""
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class RowPlace:
     """Where the fields of a row's scenario stand: in the row, where it has them, else in the base document.
 
