@@ -354,6 +354,21 @@ def test_cached_formulas_are_values(tmp_path: Path) -> None:
     assert "open and save it in a spreadsheet program" in rows.problems(1)[0].fix
 
 
+def test_a_constant_that_says_not_available_is_no_error(tmp_path: Path) -> None:
+    file = tmp_path / "plan.xlsx"
+    book = openpyxl.load_workbook(scenarios(file, [*ROW, 1], [*ROW, 2], [*ROW, 3], headers=[*HEADERS, "RTT (ms)"]))
+    sheet = book["Scenarios"]
+    sheet["J2"].value, sheet["J2"].data_type = "#N/A", "e"
+    sheet["J3"].value, sheet["J3"].data_type = "#REF!", "e"
+    sheet["J4"] = "=NA()"
+    book.save(file)
+    rows = read_scenarios(file)
+    assert codes(rows, 0) == []
+    assert "links.0.rtt" not in row_of(rows, 0)
+    assert codes(rows, 1) == [("error-cell", "Scenarios!J3")]
+    assert codes(rows, 2) == [("uncalculated-formula", "Scenarios!J4")]
+
+
 def test_rows_without_a_remote_cluster_are_homogeneous(tmp_path: Path) -> None:
     homogeneous = ("local", "internal-1t", "prfaas-case-study", "", "-", "H20", 9, None, 40)
     zero = ("none", "internal-1t", "prfaas-case-study", "H200", 0, "H20", 9, 100, 40)

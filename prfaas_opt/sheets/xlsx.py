@@ -167,11 +167,11 @@ def look(part: bytes, name: str, outline: Outline, lengths: list[int]) -> Marks:
     Raises:
         InputError: the sheet is larger than any that is read.
     """
-    cells, plain = _cells(part)
+    cells, plain = count_cells(part)
     if cells > MOST_CELLS:
         fix = "delete the rows and columns beyond the scenarios"
         raise refused(name, f"has {cells:,} cells, at most {MOST_CELLS:,} cells are read", fix, "too-large")
-    marks = _extent(part, cells) if plain else None
+    marks = extent(part, cells) if plain else None
     many_texts = len(lengths) and max(lengths) * cells > _MOST_TEXT_BYTES
     styles = outline.percent_styles
     # A look at every cell is quicker than a search for each of many styles.
@@ -180,7 +180,7 @@ def look(part: bytes, name: str, outline: Outline, lengths: list[int]) -> Marks:
     to_see = any(sign in part for sign in _TO_SEE) or (b"'" in part and b"'e'" in part)
     if marks is None or many_texts or percents or to_see:
         uncached = outline.recalculates
-        looker = _Looker(percents, uncached, lengths if many_texts else [], name)
+        looker = Looker(percents, uncached, lengths if many_texts else [], name)
         marks = looker.look(part, marks)
     check_size(name, marks.rows, marks.columns)
     if marks.text_bytes > _MOST_TEXT_BYTES:
@@ -209,7 +209,7 @@ _BEYOND = re.compile(rb'<c r="(?:[A-Z]{2,}|[A-Z](?:[7-9][0-9]{4}|[0-9]{6,}))')
 """A reference beyond column Z or row 69,999."""
 
 
-def _cells(part: bytes) -> tuple[int, bool]:
+def count_cells(part: bytes) -> tuple[int, bool]:
     """How many cells there are, at most, and whether each is written as programs do: ``<c r="A1"``, without prefix."""
     if b":c" in part:
         return sum(1 for _ in _PREFIXED_CELL.finditer(part)), False
@@ -221,7 +221,7 @@ def _cells(part: bytes) -> tuple[int, bool]:
     return cells + elsewhere, not elsewhere and part.count(b'<c r="', start, end) == cells
 
 
-def _extent(part: bytes, cells: int) -> Marks | None:
+def extent(part: bytes, cells: int) -> Marks | None:
     """Bounds of the last row and column, from the cells' references; None where one is unusual."""
     if not _BEYOND.search(part):
         return Marks(rows=69_999, columns=26)
@@ -257,7 +257,7 @@ def check_flaws(name: str, flaws: dict[Place, Flaw], more: int = 0) -> None:
         raise refused(name, message, "open and save it in a spreadsheet program", "too-large")
 
 
-class _Looker:
+class Looker:
     """Reads a sheet's XML once, from start to end."""
 
     def __init__(self, percents: set[str], uncached: bool, lengths: list[int], name: str) -> None:
@@ -296,14 +296,14 @@ class _Looker:
             texts = self._lengths and kind == "s"
             if kind == "e" or texts or (self._percents and attributes.get("s") in self._percents):
                 self._watch()
-        elif tag == "v":
+        elif tag in ("v", "t"):
             if self._watching:
                 self._start(tag, attributes)
         elif tag == "f":
             if not self._watching:
                 self._watch()
             self._formula = True
-        elif tag in ("row", "col", "t"):
+        elif tag in ("row", "col"):
             self._start(tag, attributes)
 
     def _watch(self) -> None:
@@ -345,7 +345,7 @@ class _Looker:
         if self._column >= MOST_COLUMNS:
             check_size(self._name, self._row + 1, self._column + 1)
         marks.rows, marks.columns = max(marks.rows, self._row + 1), max(marks.columns, self._column + 1)
-        self._type, self._formula, self._text = attributes.get("t", ""), False, ""
+        self._type, self._formula, self._text, self._inside = attributes.get("t", ""), False, "", False
         if marks.percents is not None and attributes.get("s") in self._percents:
             marks.percents.add((self._row, self._column))
             if len(marks.percents) > MOST_MARKED:
@@ -369,10 +369,9 @@ class _Looker:
     def _end_of_cell(self) -> None:
         here = (self._row, self._column)
         if self._type == "e":
-            if self._text.strip() == NOT_AVAILABLE and not self._formula:
-                return
             text = self._text.strip()[:20] or "#ERROR"
-            self._marks.flaws[here] = self._flaws.setdefault(text, Flaw("error", text))
+            if text != NOT_AVAILABLE or self._formula:
+                self._marks.flaws[here] = self._flaws.setdefault(text, Flaw("error", text))
         elif self._formula and (
             (not self._text and self._type != "str") or (self._uncached and self._text.strip() in ("", "0"))
         ):

@@ -1,0 +1,89 @@
+"""What the XML of a workbook shows beside values, however it is written."""
+
+from __future__ import annotations
+
+import random
+import re
+from typing import Any
+
+import pytest
+
+from prfaas_opt.sheets import xlsx
+from prfaas_opt.sheets.book import Flaw
+from tests.hostile_sheets import sheet_xml
+
+CELLS = (
+    '<c r="{0}"{1}><v>1</v></c>',
+    '<c r="{0}"{1}><f>1</f><v>2</v></c>',
+    '<c r="{0}"{1}><f>1</f><v>0</v></c>',
+    '<c r="{0}"{1}><f>1</f><v/></c>',
+    '<c r="{0}"{1}><f>1</f></c>',
+    '<c r="{0}" t="e"{1}><v>#N/A</v></c>',
+    '<c r="{0}" t="e"{1}><f>x</f><v>#N/A</v></c>',
+    '<c r="{0}" t="e"{1}><v>#REF!</v></c>',
+    '<c r="{0}" t="str"{1}><f>x</f><v></v></c>',
+    '<c r="{0}" t="inlineStr"{1}><is><t>abc</t></is></c>',
+    '<c r="{0}" t="s"{1}><v>0</v></c>',
+    '<c r="{0}"{1}/>',
+)
+
+
+def made(seed: int) -> str:
+    """Some rows of cells of every kind."""
+    how = random.Random(seed)
+    rows = []
+    for row in range(1, 6):
+        styles = [how.choice(("", ' s="1"', ' s="2"')) for _ in "ABCD"]
+        cells = [how.choice(CELLS).format(f"{c}{row}", s) for c, s in zip("ABCD", styles, strict=True)]
+        hidden = how.choice(("", ' hidden="1"', ' hidden="0"'))
+        rows.append(f'<row r="{row}"{hidden}>{"".join(cells)}</row>')
+    return "".join(rows)
+
+
+def looked(rows: str, recalculates: bool, plain: bool, edit: Any = lambda part: part) -> Any:
+    part = edit(sheet_xml(rows)).encode()
+    cells, is_plain = xlsx.count_cells(part)
+    assert is_plain == plain
+    assert cells >= 20
+    looker = xlsx.Looker({"2"}, recalculates, [7], "test")
+    marks = looker.look(part, xlsx.extent(part, cells) if plain else None)
+    return marks.flaws, marks.percents, marks.hidden_rows, marks.text_bytes
+
+
+@pytest.mark.parametrize("recalculates", [False, True])
+def test_however_it_is_written_the_same_is_seen(recalculates: bool) -> None:
+    for seed in range(200):
+        rows = made(seed)
+        seen = looked(rows, recalculates, plain=True)
+        for edit in (
+            lambda part: re.sub(r"<(/?)(c|f|v|row|is|t)\b", r"<\1x:\2", part),
+            lambda part: re.sub(r'(<(?:c|row)) r="[A-Z]?\d"', r"\1", part),
+            lambda part: part.replace('<c r="', '<c  r="'),
+            lambda part: part.replace("<c r=", "<c\nr="),
+        ):
+            assert looked(rows, recalculates, plain=False, edit=edit) == seen
+
+
+def test_which_cells_have_no_value() -> None:
+    rows = "".join(f'<row r="{i}">{cell.format(f"A{i}", "")}</row>' for i, cell in enumerate(CELLS * 2, 1))
+    flaws, percents, hidden, text_bytes = looked(rows, False, plain=True)
+    uncalculated, error = Flaw("uncalculated", ""), Flaw("error", "#REF!")
+    first = {3: uncalculated, 4: uncalculated, 6: Flaw("error", "#N/A"), 7: error}
+    assert flaws == {(row + more, 0): flaw for row, flaw in first.items() for more in (0, len(CELLS))}
+    assert (percents, hidden, text_bytes) == (set(), set(), 14)
+    recalculated, *_ = looked(rows, True, plain=True)
+    assert recalculated.keys() - flaws.keys() == {(row + more, 0) for row in (2, 8) for more in (0, len(CELLS))}
+
+
+def test_where_a_sheet_ends() -> None:
+    def size(*references: str) -> tuple[int, int]:
+        part = sheet_xml("".join(f'<c r="{reference}"/>' for reference in references)).encode()
+        cells, plain = xlsx.count_cells(part)
+        marks = xlsx.extent(part, cells) if plain else None
+        assert marks is not None
+        return marks.rows, marks.columns
+
+    assert size("A1", "C70001", "B3") == (70001, 3)
+    assert size("AB1", "A2") == (2, 28)
+    assert size("XFD1048576", "A9") == (1048576, 16384)
+    assert all(a >= b for a, b in zip(size("B7", "Z69999"), (69999, 26), strict=True))
