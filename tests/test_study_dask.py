@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -35,14 +36,14 @@ class Cluster:
     workers: list[subprocess.Popen[bytes]]
 
 
-def _started(*arguments: str) -> subprocess.Popen[bytes]:
+def _started(*arguments: str, path: Path = studies.ROOT) -> subprocess.Popen[bytes]:
     environment = os.environ | {
-        "PYTHONPATH": str(studies.ROOT),
+        "PYTHONPATH": str(path),
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": "1",
         "DASK_DISTRIBUTED__ADMIN__SYSTEM_MONITOR__GIL__ENABLED": "false",
     }
     return subprocess.Popen(
-        [sys.executable, "-m", *arguments],
+        [sys.executable, "-P", "-m", *arguments],
         env=environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -52,18 +53,26 @@ def _started(*arguments: str) -> subprocess.Popen[bytes]:
 
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Cluster]:
+    with _running(tmp_path) as found:
+        yield found
+
+
+@contextlib.contextmanager
+def _running(tmp_path: Path, scheduler: Path = studies.ROOT, worker: Path = studies.ROOT) -> Iterator[Cluster]:
+    """A cluster whose processes find this program in these folders."""
     found = tmp_path / "scheduler.json"
     file = ("--scheduler-file", str(found))
-    processes = [
-        _started("distributed.cli.dask_scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *file)
-    ]
+    where = ("--host", "127.0.0.1", "--no-dashboard")
+    processes = [_started("distributed.cli.dask_scheduler", "--port", "0", *where, *file, path=scheduler)]
     try:
         workers = [
             _started(
                 "distributed.cli.dask_worker",
                 *file,
-                *("--nworkers", "1", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--host", "127.0.0.1"),
+                *("--nworkers", "1", "--nthreads", "1", "--no-nanny"),
+                *where,
                 *("--local-directory", str(tmp_path / f"worker-{number}"), "--name", str(number)),
+                path=worker,
             )
             for number in range(2)
         ]
@@ -72,8 +81,6 @@ def cluster(tmp_path: Path) -> Iterator[Cluster]:
         while not (found.exists() and found.read_text().strip().endswith("}")):
             assert time.monotonic() < until
             time.sleep(0.05)
-        import json
-
         yield Cluster(json.loads(found.read_text())["address"], workers)
     finally:
         for process in processes:
@@ -141,6 +148,19 @@ def test_another_version_on_a_worker_is_refused(cluster: Cluster, monkeypatch: p
     monkeypatch.setattr(dask, "_versions", lambda: {"prfaas-opt": "9.9"})
     with pytest.raises(InputError, match=r"a worker has prfaas-opt [\d.]+, expected 9\.9"):
         run_rows(studies.rows_of_study(), Dask(cluster.address), None, inputs={}, chunk_rows=CHUNK_ROWS)
+
+
+@pytest.mark.parametrize("part", ["scheduler", "worker"])
+def test_a_cluster_without_this_program_is_told_of_it(part: str, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    (other / "prfaas_opt").mkdir(parents=True)
+    (other / "prfaas_opt" / "__init__.py").write_text("raise ImportError('not installed')\n", encoding="utf-8")
+    with (
+        _running(tmp_path, **{part: other}) as cluster,
+        pytest.raises(InputError, match=r"the cluster cannot load this program: \w+ ") as caught,
+    ):
+        run_rows(studies.rows_of_study(), Dask(cluster.address), None, inputs={}, chunk_rows=CHUNK_ROWS)
+    assert caught.value.problems[0].fix == "install the same prfaas-opt on the scheduler and the workers"
 
 
 def test_a_scheduler_that_is_not_there(monkeypatch: pytest.MonkeyPatch) -> None:

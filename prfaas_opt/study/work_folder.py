@@ -227,8 +227,10 @@ def _lock(file: IO[bytes]) -> bool:
         return True
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:
         return False
+    except OSError:
+        return True  # a file system without locks: better unlocked than not at all
     return True
 
 

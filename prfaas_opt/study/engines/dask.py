@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import importlib
 import logging
+import os
 import pickle
 from collections import deque
 from collections.abc import Generator, Iterable, Iterator
@@ -110,6 +111,14 @@ def _run(client: Any, scheduler: str, rows: Rows, chunks: Iterator[Chunk]) -> It
             except OtherVersionError as error:
                 fix = "install the same versions on the workers as here"
                 raise InputError(Problem("other-version", _WHERE, f"a worker {error}", fix)) from None
+            except (ImportError, RuntimeError) as error:
+                if os.environ.get("PRFAAS_OPT_DEBUG"):
+                    raise
+                why = str(error).partition("\n")[0]
+                fix = "install the same prfaas-opt on the scheduler and the workers"
+                raise InputError(
+                    Problem("other-version", _WHERE, f"the cluster cannot load this program: {why}", fix)
+                ) from None
             finally:
                 future.release()
             completed.update(flight.more())
