@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from prfaas_opt.errors import InputError, Problem
@@ -15,17 +15,20 @@ from prfaas_opt.study.report.make import report_of
 __all__ = ["StudyReport", "report_study", "write_report"]
 
 
-def report_study(path: str | Path, objectives: Sequence[str] | None = None) -> StudyReport:
+def report_study(
+    path: str | Path, objectives: Sequence[str] | None = None, where: Mapping[str, str] | None = None
+) -> StudyReport:
     """What the rows of a study answer: the best, where limits change, what each axis does, and where it pays.
 
     Args:
         path: a file that ``study`` wrote: Parquet, CSV or JSON Lines. Only the columns needed are read.
         objectives: what Pareto-optimal is meant in: some of ``throughput``, ``cost``, ``ttft``, ``egress``; None: all
             that the file has figures of.
+        where: only rows with these values: ``{"links.0.bandwidth": "10Gbps"}``.
 
     Raises:
-        InputError: the file is missing, broken, of another version or holds no results of a study; or an objective is
-            unknown or has no figure in any row.
+        InputError: the file is missing, broken, of another version or holds no results of a study; an objective is
+            unknown or has no figure in any row; or no row has the values.
 
     >>> import tempfile
     >>> from prfaas_opt.study_api import run_study
@@ -38,7 +41,7 @@ def report_study(path: str | Path, objectives: Sequence[str] | None = None) -> S
     >>> [(each.low, each.high, each.after) for each in report.changes[0].changes][-1]
     (10.0, 100.0, 'prfaas, pd_prefill')
     """
-    return report_of(Path(path), objectives)
+    return report_of(Path(path), objectives, where)
 
 
 def write_report(report: StudyReport, path: str | Path) -> Path:

@@ -398,6 +398,36 @@ def test_files_hold_the_report(study: Path, tmp_path: Path) -> None:
     assert sections == {"pareto", "bottlenecks", "changes", "effects", "break-even"}
 
 
+def test_a_part_of_the_rows_is_as_a_file_of_them(study: Path, tmp_path: Path) -> None:
+    table = pq.read_table(study / "out.parquet")
+    model, bandwidth = (table[f"input.{name}"].to_pylist() for name in ("model", BANDWIDTH))
+    kept = [m == "internal-1t" and b == 10.0 for m, b in zip(model, bandwidth, strict=True)]
+    pq.write_table(table.filter(pa.array(kept)), tmp_path / "part.parquet")
+    expected = report_study(tmp_path / "part.parquet")
+    assert expected.rows == 2
+    for spelt, value in (("links.0.bandwidth", "10Gbps"), ("links[0].bandwidth", "10"), (BANDWIDTH, "10.0")):
+        found = report_study(study / "out.parquet", where={"model": "internal-1t", spelt: value})
+        assert msgspec.structs.replace(found, where={}, source="") == msgspec.structs.replace(expected, source="")
+    done = run(str(study / "out.parquet"), "--where", "model=internal-1t", "--where", "links.0.bandwidth=10Gbps")
+    assert "all 2 rows with model internal-1t, links.0.bandwidth 10Gbps have a plan" in " ".join(done.stdout.split())
+
+
+@pytest.mark.parametrize(
+    ("where", "words"),
+    [
+        ({"modle": "internal-1t"}, "did you mean model"),
+        ({"model": "gpt"}, "expected a value that rows have: internal-1t"),
+        ({"links.0.bandwidth": "11Gbps"}, "rows have: 1, 10, 100"),
+        ({"links.0.bandwidth": "wide"}, "found wide"),
+    ],
+)
+def test_what_rows_are_limited_to_must_be_there(study: Path, where: dict[str, str], words: str) -> None:
+    with pytest.raises(InputError) as error:
+        report_study(study / "out.parquet", where=where)
+    assert words in str(error.value)
+    assert error.value.problems[0].where.startswith("--where")
+
+
 def test_names_of_scenarios_are_shown_and_run_nowhere(tmp_path: Path) -> None:
     rows = [{"name": f"=site {i}", "served_rps": float(i + 1)} for i in range(3)]
     path = results(tmp_path / "r.parquet", rows)

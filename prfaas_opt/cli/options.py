@@ -56,7 +56,7 @@ def solver_options(solver: str | None, time_limit_s: float | None, mip_gap_share
     return SolverOptions(solver=name, time_limit_s=time_limit_s, mip_gap_share=mip_gap_share)
 
 
-def overrides(assignments: list[str] | None, estimator: str | None = None) -> dict[str, str]:
+def overrides(assignments: list[str] | None, estimator: str | None = None, option: str = "--set") -> dict[str, str]:
     """``PATH=VALUE`` texts as a mapping.
 
     Raises:
@@ -66,9 +66,9 @@ def overrides(assignments: list[str] | None, estimator: str | None = None) -> di
     problems = [
         Problem(
             "bad-override",
-            f"--set {path}",
+            f"{option} {path}",
             "found no value, expected PATH=VALUE",
-            f"write --set {path}=VALUE",
+            f"write {option} {path}=VALUE",
         )
         for path, equals, _ in pairs
         if not equals

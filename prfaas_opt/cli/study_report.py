@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from prfaas_opt.cli.options import JsonOption
+from prfaas_opt.cli.options import JsonOption, overrides
 from prfaas_opt.cli.output import answers, console, new_table, print_json
 
 if TYPE_CHECKING:
@@ -23,6 +23,14 @@ def study_report(
             metavar="NAMES",
             help="What Pareto-optimal is meant in: some of throughput, cost, ttft, egress, with commas between.",
             show_default="all that OUT has",
+        ),
+    ] = None,
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="PATH=VALUE",
+            help="Only rows with this value, for example links.0.bandwidth=10Gbps. May be repeated.",
+            show_default=False,
         ),
     ] = None,
     top: Annotated[int, typer.Option(min=1, help="Rows of each table on the terminal.")] = 12,
@@ -45,7 +53,7 @@ def study_report(
     if output is not None:
         check_report_output(file, output)
     names = None if pareto is None else [name.strip() for name in pareto.split(",") if name.strip()]
-    report = report_study(file, names)
+    report = report_study(file, names, overrides(where, option="--where"))
     if output is not None:
         write_report(report, output)
     if as_json:
@@ -67,7 +75,8 @@ def _print(report: StudyReport, top: int) -> None:
         out.print(escape(line))
     for each in tables_of(report, top):
         out.print()
-        out.print(escape(each.title), style="bold")
+        if each.title:
+            out.print(escape(each.title), style="bold")
         if each.rows:
             table = new_table(*each.headings, left=each.left)
             if each.text_last:

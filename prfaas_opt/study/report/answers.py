@@ -165,6 +165,7 @@ class StudyReport(Struct, frozen=True, kw_only=True):
 
     source: str
     study: Annotated[str | None, Meta(description="its name, where the file has it")]
+    where: Annotated[dict[str, str], Meta(description="what the rows were limited to")]
     rows: Count
     planned: Annotated[Count, Meta(description="rows with a plan")]
     by_status: dict[str, int]

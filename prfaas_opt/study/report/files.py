@@ -49,7 +49,7 @@ def markdown(report: StudyReport) -> str:
     """The report as a Markdown page."""
     parts = [f"# {_cell(headline(report))}", "\n".join(f"- {_cell(line)}" for line in axis_lines(report))]
     for each in tables_of(report, _MOST):
-        parts.append(f"## {_cell(each.title)}")
+        parts += [f"## {_cell(each.title)}"] if each.title else []
         if each.rows:
             last = len(each.headings) - 1
             text = [n < each.left or (each.text_last and n == last) for n in range(last + 1)]

@@ -84,7 +84,7 @@ class Frame:
         status: of each plan.
         bottlenecks: of each plan; None where the file has none.
         figures: by column, NaN where there is none.
-        inputs: what went in, columns that differ between rows.
+        inputs: what went in.
         names: whether scenarios have names of their own.
     """
 
@@ -151,7 +151,7 @@ def read_frame(path: Path) -> Frame:
         found[STATUS],
         found.get(BOTTLENECKS),
         {name: np.concatenate(parts) for name, parts in reader.figures.items()},
-        [found[name] for name in inputs if found[name].count > 1],
+        [found[name] for name in inputs],
         names=NAME in names and _LABELS[0] in names,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -28,6 +28,7 @@ from prfaas_opt.study.report.frame import LEAST_COST, Frame, names_of, read_fram
 from prfaas_opt.study.report.lines import FEW, Axis, Lines, axes_of, keys, lines_along
 from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, RATIO, objectives_named
 from prfaas_opt.study.report.pareto import non_dominated
+from prfaas_opt.study.report.select import selected
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,25 +37,31 @@ MOST_LISTED = 10_000
 _RATIOS: tuple[tuple[Literal["throughput", "cost"], str], ...] = (("throughput", RATIO), ("cost", COST_RATIO))
 
 
-def report_of(path: Path, objectives: Sequence[str] | None = None) -> StudyReport:
+def report_of(
+    path: Path, objectives: Sequence[str] | None = None, where: Mapping[str, str] | None = None
+) -> StudyReport:
     """What the rows of a file of results answer.
 
     Args:
         path: a file that ``study`` wrote.
         objectives: names of those that the front is of; None: all that any row has.
+        where: values by field, of the rows that are wanted.
 
     Raises:
-        InputError: the file is none of results, or an objective is unknown or in no row.
+        InputError: the file is none of results, an objective is unknown or in no row, or no row has the values.
     """
     chosen = None if objectives is None else objectives_named(objectives)
     frame = read_frame(path)
-    axes = axes_of(frame.inputs, len(frame))
+    if where:
+        frame = selected(frame, where)
+    axes = axes_of([column for column in frame.inputs if column.count > 1], len(frame))
     planned = np.flatnonzero(frame.planned)
     along = {axis.name: lines_along(axis, axes, planned) for axis in axes}
     notes: list[str] = []
     return StudyReport(
         source=printable(path.name),
         study=frame.study,
+        where=dict(where or {}),
         rows=len(frame),
         planned=len(planned),
         by_status=_counts(frame.status.codes, frame.status.values),

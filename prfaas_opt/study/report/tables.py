@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from prfaas_opt.io.wording import counted
-from prfaas_opt.study.fields import SUFFIXES
 from prfaas_opt.study.report.measures import BREAK_EVEN, MEASURES
+from prfaas_opt.study.report.words import Names, figure, listed_in_words, shown, without_unit
 from prfaas_opt.units import format_share
 
 if TYPE_CHECKING:
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
         StudyReport,
     )
 
-_FEW = 3
 _TITLES = {each.name: (each.title, each.unit) for each in (*MEASURES.values(), BREAK_EVEN)}
+_NOTHING = 1e-9
 _PAYS = {
     "always": "all along",
     "never": "nowhere",
@@ -55,83 +55,6 @@ class TextTable(Struct, frozen=True, kw_only=True):
     after: tuple[str, ...] = ()
 
 
-class Names:
-    """Short names of axes: the last part of a path where that tells them apart."""
-
-    def __init__(self, names: Sequence[str], units: Sequence[str] = ()) -> None:
-        whole = {name: _without_unit(name, unit) for name, unit in zip(names, units, strict=True)}
-        lasts = [path.rpartition(".")[2] for path in whole.values()]
-        self._short = {
-            name: last if lasts.count(last) == 1 and not last.isdecimal() else path
-            for (name, path), last in zip(whole.items(), lasts, strict=True)
-        }
-        self._units = dict(zip(names, units, strict=True))
-
-    def short(self, name: str) -> str:
-        """The name without its unit."""
-        return self._short.get(name, name)
-
-    def with_unit(self, name: str) -> str:
-        """The name with its unit in brackets."""
-        unit = self._units.get(name)
-        return f"{self.short(name)} ({unit})" if unit else self.short(name)
-
-    def values(self, found: dict[str, Any]) -> str:
-        """Values of axes as one text."""
-        return ", ".join(f"{self.short(name)} {shown(value)}" for name, value in found.items())
-
-    def limits(self, where: dict[str, tuple[Any, ...]]) -> str:
-        """What lines are limited to."""
-        return "; ".join(f"{self.short(name)} {_some(values)}" for name, values in where.items())
-
-
-def _without_unit(name: str, unit: str) -> str:
-    suffix = next((each for each in SUFFIXES if unit and name.endswith(each)), "")
-    return name.removesuffix(suffix)
-
-
-def shown(value: Any) -> str:
-    """A value for people; four digits of a fraction.
-
-    >>> shown(0.123456), shown(20.0), shown(131072), shown(None), shown("H20")
-    ('0.1235', '20', '131,072', 'as the base', 'H20')
-    """
-    if value is None:
-        return "as the base"
-    if isinstance(value, bool | str):
-        text = str(value)
-        return text if len(text) <= 40 else f"{text[:37]}..."
-    return f"{value:,.0f}" if float(value).is_integer() or abs(value) >= 10_000 else f"{value:.4g}"
-
-
-def figure(value: float | None) -> str:
-    """A figure to four digits.
-
-    >>> figure(3.14159), figure(12345.6), figure(None)
-    ('3.142', '12,346', '-')
-    """
-    if value is None:
-        return "-"
-    return f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:#.4g}".rstrip(".")
-
-
-def _some(values: tuple[Any, ...]) -> str:
-    if len(values) <= _FEW:
-        return ", ".join(map(shown, values))
-    if any(isinstance(each, str) for each in values):
-        return f"{', '.join(map(shown, values[:_FEW]))} and {len(values) - _FEW} more"
-    return f"{shown(values[0])} to {shown(values[-1])}"
-
-
-def listed_in_words(words: Sequence[str]) -> str:
-    """Words as people list them.
-
-    >>> listed_in_words(["a", "b", "c"]), listed_in_words(["a"])
-    ('a, b and c', 'a')
-    """
-    return " and ".join(filter(None, [", ".join(words[:-1]), words[-1]]))
-
-
 def names_in(report: StudyReport) -> Names:
     """Short names of a report's axes."""
     return Names([axis.name for axis in report.axes], [axis.unit for axis in report.axes])
@@ -140,16 +63,18 @@ def names_in(report: StudyReport) -> Names:
 def headline(report: StudyReport) -> str:
     """What the report is of."""
     named = f"{report.study}: " if report.study else ""
+    limits = ", ".join(f"{field} {value}" for field, value in report.where.items())
+    of = f"rows with {limits}" if limits else "rows"
     if report.planned == report.rows:
-        return f"{named}all {report.rows:,} rows have a plan"
-    return f"{named}{report.planned:,} of {report.rows:,} rows have a plan; the others are left out"
+        return f"{named}all {report.rows:,} {of} have a plan"
+    return f"{named}{report.planned:,} of {report.rows:,} {of} have a plan; the others are left out"
 
 
 def axis_lines(report: StudyReport) -> list[str]:
     """A line for each axis."""
     lines = []
     for axis in report.axes:
-        name = _without_unit(axis.name, axis.unit)
+        name = without_unit(axis.name, axis.unit)
         values = counted(axis.count, "value")
         if axis.low is not None and axis.high is not None:
             values += f", {shown(axis.low)} to {shown(axis.high)} {axis.unit}".rstrip()
@@ -171,7 +96,11 @@ def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
     if report.bottlenecks:
         yield _bottleneck_table(report, most)
     for changes in report.changes:
-        yield _changes_table(changes, names, most)
+        if changes.count:
+            yield _changes_table(changes, names, most)
+    fixed = [names.short(each.axis) for each in report.changes if not each.count]
+    if fixed:
+        yield TextTable(title="", after=(f"Nowhere does the bottleneck change along {listed_in_words(fixed)} alone.",))
     for measure in dict.fromkeys(effect.measure for effect in report.effects):
         yield _effects_table([each for each in report.effects if each.measure == measure], names, most)
     for each in report.break_even:
@@ -244,6 +173,8 @@ def _effects_table(effects: Sequence[Effect], names: Names, most: int) -> TextTa
     rows = []
     left_out = 0
     for effect in effects:
+        if not effect.variance_share or effect.variance_share < _NOTHING:
+            continue
         levels = _spread(effect.levels, max(most, 2))
         left_out += effect.count - len(levels)
         for number, level in enumerate(levels):
@@ -284,6 +215,8 @@ def _variance(effect: Effect) -> str:
     if share is None:
         return "nothing varies"
     doubtful = chance is not None and share <= 2 * chance and chance > 0.005
+    if share < _NOTHING:
+        return "nothing"
     return format_share(share) + (f" (chance alone: {format_share(chance)})" if doubtful and chance else "")
 
 
