@@ -412,8 +412,28 @@ def test_fields_without_a_column_are_the_base_scenarios(tmp_path: Path) -> None:
     assert rows.fields == ("clusters.eu.instances", "links.0.bandwidth")
     assert rows.values(0, 2) == [(6, "10Gbps"), (7, UNSET)]
     assert rows.base is base
+    paths = ("clusters.eu.instances", "Clusters.US.nic (Gbps)", "workload.output_tokens", "transfer.new")
+    named = read_scenarios(scenarios(tmp_path / "plan.xlsx", (6, 10, "2K", "x"), headers=paths), base=base)
+    assert row_of(named) == {
+        "clusters.eu.instances": 6,
+        "clusters.us.nic": "10Gbps",
+        "workload.output_tokens": "2K",
+        "transfer.new": "x",
+    }
+    assert named.where(0, "clusters.us.nic") == "Scenarios!B2"
+    with pytest.raises(InputError, match="put it in the cells"):
+        read_scenarios(scenarios(tmp_path / "plan.xlsx", (6,), headers=("workload.output_tokens (tokens)",)), base=base)
     alone = read_scenarios(scenarios(tmp_path / "plan.xlsx", (6,), headers=("Link (Gbps)",)), base=base)
     assert alone.values(0, 1) == [("6Gbps",)]
+
+
+def test_a_base_with_several_clusters_of_a_role_asks_for_paths(tmp_path: Path) -> None:
+    pd = {"role": "pd", "hardware": "H20", "instances": 8}
+    base = plain_document({"model": "internal-1t", "clusters": {"eu": pd, "us": pd}}, "base.yaml")
+    with pytest.raises(InputError, match="use the path"):
+        read_scenarios(scenarios(tmp_path / "plan.xlsx", (6, 7), headers=("PD instances", "SLO (tokens/s)")), base=base)
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", (6,), headers=("clusters.us.instances",)), base=base)
+    assert row_of(rows) == {"clusters.us.instances": 6}
 
 
 def test_several_tables_of_scenarios_ask_for_one(tmp_path: Path) -> None:

@@ -44,6 +44,14 @@ class Pools:
     remote: str | None
     has_link: bool
 
+    def known(self, header: str) -> str:
+        """A header that is a path with the base's own names of clusters, with those of the catalogue."""
+        for placeholder, name in ((PD, self.pd), (REMOTE, self.remote)):
+            start = f"clusters.{name}."
+            if name is not None and header.casefold().startswith(start.casefold()):
+                return f"clusters.{placeholder}.{header[len(start) :]}"
+        return header
+
     def path(self, path: str) -> str | None:
         """A path of the catalogue with the base's own names; None where nothing says which cluster it is."""
         for placeholder, name in ((PD, self.pd), (REMOTE, self.remote)):

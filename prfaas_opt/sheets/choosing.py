@@ -13,6 +13,7 @@ from prfaas_opt.sheets.tables import find_tables, spread_merged, understand
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import Document
+    from prfaas_opt.sheets.assembly import Pools
     from prfaas_opt.sheets.book import Book
     from prfaas_opt.sheets.tables import Table
 
@@ -21,7 +22,7 @@ _SCENARIOS = ("scenarios", "scenario")
 """Names of sheets that say what they hold, in lower case."""
 
 
-def tables_of(book: Book, include_hidden: bool, uses: list[TableUse], notes: list[Note]) -> list[Table]:
+def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUse], notes: list[Note]) -> list[Table]:
     """The tables of a file, each header understood; ``uses`` and ``notes`` get what is to be said of them."""
     tables: list[Table] = []
     for sheet in book.sheets:
@@ -40,7 +41,7 @@ def tables_of(book: Book, include_hidden: bool, uses: list[TableUse], notes: lis
             shown_areas = ", ".join(inside[:5]) + (f" and {len(inside) - 5} more" if len(inside) > 5 else "")
             notes.append(Note(sheet.name, f"merged cells have the value of their range: {shown_areas}"))
         for table in found:
-            understand(table)
+            understand(table, pools)
             tables.append(table)
             if table.topic != "scenarios":
                 known = [h.text for h in table.headers if h.means.column is not None]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from prfaas_opt import units
 from prfaas_opt.sheets.book import cleaned
@@ -323,9 +323,12 @@ def looks_like_unit(text: str) -> bool:
     return text.casefold() in ("gpus", "instances") or any(text.casefold() in words for words in _RATE_WORDS.values())
 
 
-def path_column(text: str) -> Column | None:
-    """The column of a header that is a field's path, if one of the catalogue has not that path."""
-    path = _INDEX.sub(r".\1", text.strip())
-    if not _PATH.fullmatch(path):
+def path_meaning(text: str, keys: frozenset[str]) -> Meaning | None:
+    """What a header means that is the path of a field without column; None where it is no path below these keys."""
+    match = _IN_BRACKETS.fullmatch(text) if not _INDEX.search(text) else None
+    path = _INDEX.sub(r".\1", (match[1] if match else text).strip())
+    if not _PATH.fullmatch(path) or path.partition(".")[0] not in keys:
         return None
-    return structs.replace(Column(path, path, "plain"), doc="a field by its path")
+    column = Column(path, path, "plain", doc="a field by its path")
+    problem = f'has the unit "{match[2]}", expected none: put it in the cells' if match else ""
+    return Meaning(column, problem=problem)

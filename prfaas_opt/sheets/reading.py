@@ -22,10 +22,13 @@ from prfaas_opt.sheets.book import cleaned, letters
 from prfaas_opt.sheets.cells import CellReader, error_cell, is_missing, uncalculated_cell
 from prfaas_opt.sheets.choosing import choose, tables_of
 from prfaas_opt.sheets.explanation import ColumnUse, Explanation, Note, SheetProblem, TableUse, Taken
-from prfaas_opt.sheets.extra import Extras, read_models, read_prices, read_workloads
+from prfaas_opt.sheets.extra import Extras
+from prfaas_opt.sheets.models import read_models
 from prfaas_opt.sheets.notation import Evidence, Notation, stated
 from prfaas_opt.sheets.opening import open_book
+from prfaas_opt.sheets.prices import read_prices
 from prfaas_opt.sheets.rows import SheetRows
+from prfaas_opt.sheets.workloads import read_workloads
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
@@ -78,7 +81,7 @@ class _Reader:
         self._uses: list[TableUse] = []
         self._problems: dict[int, list[Problem]] = {}
         self._remarked: set[tuple[int, str]] = set()
-        self._tables = tables_of(book, include_hidden, self._uses, self._notes)
+        self._tables = tables_of(book, include_hidden, pools_of(base), self._uses, self._notes)
         self._notation = notation or self._evidence()
 
     def _evidence(self) -> Notation:

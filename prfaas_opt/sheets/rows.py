@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from prfaas_opt.study.rows import UNSET
-
 if TYPE_CHECKING:
     from prfaas_opt.errors import Problem
     from prfaas_opt.io.document import Document
@@ -90,8 +88,3 @@ def _rows(columns: Sequence[Sequence[Any]], start: int, stop: int, length: int) 
     if not columns:
         return [()] * len(range(start, min(stop, length)))
     return list(zip(*(column[start:stop] for column in columns), strict=True))
-
-
-def is_set(value: Any) -> bool:
-    """Whether a row has a value of its own."""
-    return value is not UNSET

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
-from prfaas_opt.sheets.headers import Meaning, Topic, lookup, meaning, path_column, topics
+from prfaas_opt.sheets.headers import Meaning, Topic, lookup, meaning, path_meaning, topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from prfaas_opt.sheets.assembly import Pools
     from prfaas_opt.sheets.book import Sheet
 
 _MOST_MERGED = 200_000
@@ -252,14 +253,12 @@ def _titles(sheet: Sheet, table: Table) -> list[str]:
     return titles
 
 
-def understand(table: Table) -> None:
-    """Works out what each header of a table means."""
+def understand(table: Table, pools: Pools) -> None:
+    """Works out what each header of a table means, where a base scenario names the clusters so."""
     for header in table.headers:
-        header.means = meaning(header.text, table.topic, header.group)
+        header.means = meaning(pools.known(header.text), table.topic, header.group)
         if header.means.column is None and table.topic == "scenarios":
-            column = path_column(header.text)
-            if column is not None and column.path.partition(".")[0] in _scenario_keys():
-                header.means = Meaning(column)
+            header.means = path_meaning(header.text, _scenario_keys()) or header.means
     # A merged header is one column; the others that it spans have no cells of their own.
     seen: dict[str, Header] = {}
     for header in list(table.headers):
