@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import math
 import pickle
@@ -387,3 +388,98 @@ def test_endpoints_are_checked_as_the_field_is() -> None:
         rows_of({"grid": {"clusters.pd.instances": {"from": 0, "to": 4, "count": 3}}})
     with pytest.raises(InputError, match=r"grid\.links\.0\.rtt\.to: found \"2h\""):
         rows_of({"grid": {"links.0.rtt": {"from": "1ms", "to": "2h", "count": 3}}})
+
+
+@given(
+    st.integers(1, 10**6),
+    st.integers(1, 10**6),
+    st.integers(2, 40),
+    st.sampled_from(["linear", "log"]),
+    st.sampled_from(["links.0.flows", "clusters.pd.price_per_gpu_hour"]),
+)
+@settings(max_examples=150, deadline=None)
+def test_ranges_are_numpys_to_the_digits_that_they_keep(
+    low: int, more: int, count: int, spacing: str, field: str
+) -> None:
+    written = {"from": low, "to": low + more, "count": count, "spacing": spacing}
+    found = [value for (value,) in all_of(rows_of({"grid": {field: written}}))]
+    space = np.geomspace if spacing == "log" else np.linspace
+    expected = np.asarray(space(low, low + more, count))
+    if field == "links.0.flows":
+        assert sorted(set(found)) == found
+        assert (found[0], found[-1]) == (low, low + more)
+        assert {int(each) for each in np.floor(expected + 0.5)} >= set(found) - {low, low + more}
+        assert max(np.abs(expected[:, None] - np.array(found)).min(axis=1)) <= 0.5 + 1e-6
+    else:
+        assert len(found) <= count
+        assert max(np.abs(expected[:, None] / np.array(found) - 1).min(axis=1)) <= 1e-5
+
+
+KEYS = ["axes", "base", "set", "objective", "grid", "zip", "list", "sample", "over", "count", "seed", "method"]
+KEYS += [
+    "from",
+    "to",
+    "step",
+    "spacing",
+    "model",
+    "links.0.bandwidth",
+    "clusters.pd.instances",
+    "slo",
+    "links",
+    "",
+    "x.y",
+]
+LEAVES = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-3, 10**20),
+    st.floats(),
+    st.sampled_from(["1Gbps", "internal-1t", "log", "sobol", "", "\x00", "12 parsecs", "1e999", "../x.yaml"]),
+)
+ANYTHING = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=4), st.dictionaries(st.sampled_from(KEYS), inner, min_size=1, max_size=4)
+    ),
+    max_leaves=25,
+)
+
+
+GOOD: dict[str, Any] = {
+    "set": {"clusters.pd.instances": 10},
+    "objective": "throughput",
+    "axes": [
+        {"grid": {"links.0.rtt": ["1ms", {"from": "1ms", "to": "9ms", "count": 3}], "model": ["internal-1t"]}},
+        {"zip": {"clusters.prfaas.instances": [8, 9], "links.0.flows": {"from": 1, "to": 2, "step": 1}}},
+        {"list": [{"slo": {"tokens_per_s": 30}}, {"workload": "prfaas-case-study"}]},
+        {"sample": {"count": 3, "seed": 1, "over": {"links.0.bandwidth": {"from": "1Gbps", "to": "9Gbps"}}}},
+    ],
+}
+
+
+def paths_in(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = data.items() if isinstance(data, dict) else enumerate(data) if isinstance(data, list) else ()
+    return [path, *(each for key, value in items for each in paths_in(value, (*path, key)))]
+
+
+@given(st.sampled_from(paths_in(GOOD)[1:]), ANYTHING, st.one_of(st.none(), st.sampled_from(KEYS)))
+@settings(max_examples=600, deadline=None)
+def test_whatever_stands_in_a_study_is_read_or_refused_in_words(
+    path: tuple[Any, ...], value: Any, renamed: str | None
+) -> None:
+    study = copy.deepcopy(GOOD)
+    holder = study
+    for key in path[:-1]:
+        holder = holder[key]
+    holder[path[-1]] = value
+    if renamed is not None and isinstance(holder, dict):
+        holder[renamed] = holder.pop(path[-1])
+    try:
+        rows = read_study(study)
+    except InputError as error:
+        problems = error.problems
+    else:
+        problems = (Problem("none", "", "none"),)
+        assert len(rows.values(0, min(3, len(rows)))) == min(3, len(rows))
+    assert problems
+    assert all(each.code and each.message for each in problems)
