@@ -168,6 +168,8 @@ def _vocabulary() -> frozenset[str]:
 
 def topics(text: str) -> frozenset[Topic]:
     """The topics in whose tables a text would be a header that is known, or nearly."""
+    if "." in text and path_meaning(text) is not None:
+        return frozenset({"scenarios"})
     first, _, rest = text.partition(" ")
     if rest and first.isalnum() and first.casefold() not in _vocabulary():
         return frozenset()
@@ -323,12 +325,19 @@ def looks_like_unit(text: str) -> bool:
     return text.casefold() in ("gpus", "instances") or any(text.casefold() in words for words in _RATE_WORDS.values())
 
 
-def path_meaning(text: str, keys: frozenset[str]) -> Meaning | None:
-    """What a header means that is the path of a field without column; None where it is no path below these keys."""
+@cache
+def path_meaning(text: str) -> Meaning | None:
+    """What a header means that is the path of a field without column; None where it is no path."""
     match = _IN_BRACKETS.fullmatch(text) if not _INDEX.search(text) else None
     path = _INDEX.sub(r".\1", (match[1] if match else text).strip())
-    if not _PATH.fullmatch(path) or path.partition(".")[0] not in keys:
+    key_, _, rest = path.partition(".")
+    if not rest or not _PATH.fullmatch(path) or key_.casefold() not in _scenario_keys():
         return None
-    column = Column(path, path, "plain", doc="a field by its path")
+    column = Column(f"{key_.casefold()}.{rest}", path, "plain", doc="a field by its path")
     problem = f'has the unit "{match[2]}", expected none: put it in the cells' if match else ""
     return Meaning(column, problem=problem)
+
+
+@cache
+def _scenario_keys() -> frozenset[str]:
+    return frozenset(path.partition(".")[0] for path in lookup("scenarios").by_path) | {"traffic"}

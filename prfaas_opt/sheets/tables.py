@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
-from prfaas_opt.sheets.headers import Meaning, Topic, lookup, meaning, path_meaning, topics
+from prfaas_opt.sheets.headers import Meaning, Topic, meaning, path_meaning, topics
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -221,7 +221,7 @@ def _topic(run: list[Header]) -> tuple[Topic, int]:
             means = meaning(header.text, topic, header.group)
             if means.column is not None:
                 paths.append(means.column.path)
-            elif topic == "scenarios" and means.near:
+            elif topic == "scenarios" and (means.near or path_meaning(header.text)):
                 doubtful += 1
         known = len(set(paths)) + doubtful
         tells = _TELLS.get(topic)
@@ -258,7 +258,7 @@ def understand(table: Table, pools: Pools) -> None:
     for header in table.headers:
         header.means = meaning(pools.known(header.text), table.topic, header.group)
         if header.means.column is None and table.topic == "scenarios":
-            header.means = path_meaning(header.text, _scenario_keys()) or header.means
+            header.means = path_meaning(header.text) or header.means
     # A merged header is one column; the others that it spans have no cells of their own.
     seen: dict[str, Header] = {}
     for header in list(table.headers):
@@ -267,10 +267,6 @@ def understand(table: Table, pools: Pools) -> None:
             table.headers.remove(header)
         else:
             seen[header.text] = header
-
-
-def _scenario_keys() -> frozenset[str]:
-    return frozenset(path.partition(".")[0] for path in lookup("scenarios").by_path) | {"clusters", "links", "traffic"}
 
 
 def _same_range(table: Table, one: Header, other: Header) -> bool:
