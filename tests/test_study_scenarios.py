@@ -85,6 +85,14 @@ RATES = st.one_of(
 TIMES = st.one_of(st.floats(0.1, 9).map(lambda x: f"{x!r}s"), st.sampled_from(["80ms", 0, 7, "0s", "2 h", "soon", []]))
 TOKENS = st.one_of(st.integers(1000, 200_000), st.sampled_from(["32K", "19.4K", 0, 4096.0, "x", 1.5, True]))
 POSITIVE = st.one_of(st.floats(1, 60), st.sampled_from([40, 0, -3, "40", True, 1e16]))
+SIMPLE = [
+    *(".".join(steps) for steps in _OF_SCENARIO),
+    *(f"clusters.{name}.{key}" for name in ("pd", "prfaas") for key in _OF_CLUSTER),
+    *(f"links.0.{key}" for key in _OF_LINK),
+    *(f"slo.ttft.{key}" for key in _QUANTILES),
+    "demand_rps",
+]
+
 VALUES: dict[str, st.SearchStrategy[Any]] = {
     "name": st.one_of(st.text("ab1 =\t\x07", max_size=5), st.sampled_from([7, 7.0, True, "x"])),
     "model": st.sampled_from(["internal-1t", "minimax-m2.5", "qwen3-235b", "internal-1", 70]),
@@ -145,6 +153,27 @@ def test_rows_are_the_scenarios_of_the_full_reader(study: tuple[Document, list[s
     check(*study)
 
 
+@st.composite
+def studies_of_one_shape(draw: st.DrawFn) -> tuple[Document, list[str], list[Row]]:
+    """Rows that have the same words, and differ in numbers alone."""
+    fields = draw(st.lists(st.sampled_from(sorted(VALUES)), min_size=2, max_size=7, unique=True))
+    numeric = [field in SIMPLE or field.startswith("links[0]") for field in fields]
+    words = [draw(st.one_of(VALUES[field], st.just(UNSET))) for field in fields]
+    of_row = st.tuples(
+        *(
+            VALUES[field] if number and word is not UNSET else st.just(word)
+            for field, number, word in zip(fields, numeric, words, strict=True)
+        )
+    )
+    return draw(st.sampled_from([BASE, BARE])), fields, draw(st.lists(of_row, min_size=4, max_size=8))
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(studies_of_one_shape())
+def test_rows_that_differ_in_numbers_alone_do_too(study: tuple[Document, list[str], list[Row]]) -> None:
+    check(*study)
+
+
 def good_value(field: str, rng: random.Random) -> Any:
     """A value that reads well, seldom the same twice."""
     key = field.split(".")[-1]
@@ -158,15 +187,6 @@ def good_value(field: str, rng: random.Random) -> Any:
         return rng.choice(["64K", rng.randint(50_000, 200_000)])
     special = {"gpus": 8 * rng.randint(2, 50), "window": f"{rng.randint(1, 64)}MiB", "name": f"s{rng.random()}"}
     return special.get(key, rng.uniform(1, 9) if key == "compression" else rng.uniform(0.5, 1.0))
-
-
-SIMPLE = [
-    *(".".join(steps) for steps in _OF_SCENARIO),
-    *(f"clusters.{name}.{key}" for name in ("pd", "prfaas") for key in _OF_CLUSTER),
-    *(f"links.0.{key}" for key in _OF_LINK),
-    *(f"slo.ttft.{key}" for key in _QUANTILES),
-    "demand_rps",
-]
 
 
 @pytest.mark.parametrize("field", SIMPLE)
@@ -257,6 +277,23 @@ def test_a_base_that_is_no_mapping_fails_every_row() -> None:
     base = parse_document("[1]", "list.yaml")
     made = ScenarioMaker(base, ["clusters.pd.instances"]).make([(1,), (2,)], where)
     assert all(isinstance(each, InputError) for each in made)
+
+
+def test_rows_with_the_same_wrong_names_have_the_same_error_each_at_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    fields = ["links.0.bandwidth", "model", "clusters.pd.hardware", "clusters.other.instances"]
+    rows: list[Row] = [(f"{n}Gbps", "no-model", "H21", UNSET) for n in range(1, 4)]
+    rows += [(f"{n}Gbps", "internal-1t", "H21", UNSET) for n in (4, "fast", 6, 7)]
+    rows += [(f"{n}Gbps", "internal-1t", "H20", n) for n in range(8, 11)]
+    assert all(isinstance(each, InputError) for each in check(BASE, fields, rows, start=5))
+    maker = ScenarioMaker(BASE, fields)
+    maker.make(rows, where)
+    monkeypatch.setattr(maker, "read", lambda *_: pytest.fail("read in full"))
+    ours = maker.make([rows[0], rows[3], rows[7]], where, start=100)
+    assert [each.problems[0].where for each in ours if isinstance(each, InputError)] == [
+        "row 100 model",
+        "row 101 clusters.pd.hardware",
+        "row 102 clusters.other.instances",
+    ]
 
 
 def test_rows_share_equal_models_and_workloads() -> None:

@@ -14,13 +14,15 @@ from prfaas_opt.io.overrides import RefusedError, copied, put
 from prfaas_opt.io.scenario_file import read_scenario
 from prfaas_opt.io.spec import INVALID
 from prfaas_opt.scenario import Scenario
+from prfaas_opt.study.failures import SharedFailure, is_of_names, marked, may_depend_on_its_number
 from prfaas_opt.study.fields import StudyField
 from prfaas_opt.study.lenses import Replacement, lens_of, may_be_simple, seen_through
 from prfaas_opt.study.rows import UNSET
 
-_MOST_SHAPES = 1000
+_MOST_SHAPES = 10_000
 """Shapes that are remembered: where every row has one of its own, none is of use."""
-_MOST_SHARED = 100
+_MOST_NAMES, _MOST_ALIKE = 1000, 20
+"""Models or workloads that are remembered, by name and of one name."""
 
 Where = Callable[[int, str], str]
 """The place of a row's field: that of ``Rows``."""
@@ -115,6 +117,8 @@ class ScenarioMaker:
         self._structural_at = [index for index, each in enumerate(simple) if not each]
         self._simple_fields = [self.fields[index] for index in self._simple_at]
         self._shapes: dict[tuple[Any, ...], _Shape] = {}
+        self._failures: dict[tuple[Any, ...], SharedFailure] = {}
+        self._shares_failures = not any(map(may_depend_on_its_number, self._simple_fields))
         self._models: dict[str, list[Any]] = {}
         self._workloads: dict[str, list[Any]] = {}
 
@@ -168,15 +172,31 @@ class ScenarioMaker:
             scenario = shape.scenario(numbers, RowPlace(self._base, shape.given, where, row))
             if scenario is not None:
                 return scenario
+        failure = self._failures.get(key)
+        if failure is not None and INVALID not in numbers:
+            return failure.of(row, where)
         try:
             scenario = self._shared(self.read(values, where, row))
         except InputError as error:
+            if self._shares_failures and INVALID not in numbers and is_of_names(error):
+                self._remember_failure(key, values)
             return error
         if shape is None:
             if len(self._shapes) >= _MOST_SHAPES:
                 self._shapes.clear()
             self._shapes[key] = _Shape(scenario, self._simple_fields, numbers)
         return scenario
+
+    def _remember_failure(self, key: tuple[Any, ...], values: tuple[Any, ...]) -> None:
+        """Keeps what is wrong with a row for those that differ from it in numbers alone."""
+        try:
+            self.read(values, marked, 0)
+        except InputError as error:
+            failure = SharedFailure(error)
+            if failure.is_sound:
+                if len(self._failures) >= _MOST_SHAPES:
+                    self._failures.clear()
+                self._failures[key] = failure
 
     def _shared(self, scenario: Scenario) -> Scenario:
         """The scenario with models and workloads that equal ones share: the planner tells them apart sooner."""
@@ -227,12 +247,12 @@ def _code(value: Any) -> Any:
 
 def _same(known: dict[str, list[Any]], found: Any) -> Any:
     """The first object that equals one."""
-    if len(known) > _MOST_SHARED:
+    if len(known) > _MOST_NAMES:
         known.clear()
     alike = known.setdefault(found.name, [])
     for each in alike:
         if each is found or each == found:
             return each
-    if len(alike) < _MOST_SHARED:
+    if len(alike) < _MOST_ALIKE:
         alike.append(found)
     return found
