@@ -42,6 +42,7 @@ NUMBERS: dict[str, pa.DataType] = {
     "egress_gbps": pa.float64(),
     "ratio": pa.float64(),
     "cost.ratio": pa.float64(),
+    "offload_share": pa.float64(),
     f"input.{BANDWIDTH}": pa.float64(),
     "input.clusters.pd.instances": pa.int64(),
 }
@@ -135,6 +136,7 @@ VALUES = st.fixed_dictionaries(
         "bottlenecks": st.sampled_from(["egress", "pd_decode", "prfaas, pd_prefill"]),
         "ratio": st.one_of(st.none(), st.sampled_from([0.5, 1.0, 1.0 + 1e-12, 1.5])),
         "cost.ratio": st.one_of(st.none(), st.sampled_from([0.9, 1.1])),
+        "offload_share": st.sampled_from([0.5, 0.5, 0.0]),
     }
 )
 ROWS = st.lists(VALUES, min_size=1, max_size=40)
@@ -209,7 +211,7 @@ def test_break_evens_are_between_neighbours(tmp_path: Path, rows: list[Row]) -> 
             some = [row for row in line if row[column] is not None]
             if len(some) < 2:
                 continue
-            pays = [row[column] > 1 + 1e-9 for row in some]
+            pays = [row[column] > 1 + 1e-9 and row["offload_share"] > 0 for row in some]
             flips = [i for i in range(len(some) - 1) if pays[i] != pays[i + 1]]
             word = "always" if pays[0] else "never"
             low = high = None
@@ -300,7 +302,7 @@ def test_keys_of_many_axes_are_not_mixed_up() -> None:
     axes = [Axis(each) for each in (first, *twice)]
     lines = lines_along(axes[0], axes, np.arange(100_000))
     assert lines.count == 50_000
-    found = break_even_along(lines, np.repeat([0.5, 2.0], 50_000), "throughput")
+    found = break_even_along(lines, np.repeat([0.5, 2.0], 50_000), np.ones(100_000, dtype=bool), "throughput")
     assert found is not None
     assert [(each.pays, each.low, each.high, each.lines) for each in found.alike] == [("from", 0.0, 1.0, 50_000)]
 
@@ -374,7 +376,7 @@ def test_the_terminal_shows_all_answers_within_its_width(study: Path) -> None:
     assert "a study: 12 of 18 rows have a plan" in done.stdout
     for title in ("Pareto-optimal", "Where the bottleneck changes along bandwidth (Gbps)", "Main effects on cost"):
         assert title in done.stdout
-    assert "Break-even along bandwidth (Gbps)" in done.stdout
+    assert "Where remote prefill pays along bandwidth (Gbps)" in done.stdout
 
 
 def test_json_is_as_its_schema_says(study: Path) -> None:

@@ -73,8 +73,10 @@ def _print(report: StudyReport, top: int) -> None:
     out.print(escape(headline(report)), style="bold")
     for line in axis_lines(report):
         out.print(escape(line))
+    spaced = False
     for each in tables_of(report, top):
-        out.print()
+        if not spaced:
+            out.print()
         if each.title:
             out.print(escape(each.title), style="bold")
         if each.rows:
@@ -86,6 +88,10 @@ def _print(report: StudyReport, top: int) -> None:
             out.print(table)
         for line in each.after:
             out.print(escape(line))
+        # A table ends with an empty line of its own.
+        spaced = bool(each.rows) and not each.after
     for note in report.notes:
-        out.print()
+        if not spaced:
+            out.print()
         out.print(escape(note))
+        spaced = False

@@ -120,7 +120,7 @@ class Effect(Struct, frozen=True, kw_only=True):
 
 
 class PayingLine(Struct, frozen=True, kw_only=True):
-    """Where along an axis the plan beats the homogeneous cluster, for one combination of the others."""
+    """Where along an axis remote prefill pays, for one combination of the others."""
 
     values: Annotated[dict[str, Any], Meta(description="of the other axes")]
     pays: Annotated[
@@ -141,7 +141,7 @@ class PayingLines(Struct, frozen=True, kw_only=True):
 
 
 class BreakEven(Struct, frozen=True, kw_only=True):
-    """Where along a bandwidth or a price the plan begins or stops to beat the homogeneous cluster."""
+    """Where along a bandwidth or a price the plan begins or stops to send requests and beat the homogeneous cluster."""
 
     axis: str
     measure: Literal["throughput", "cost"]

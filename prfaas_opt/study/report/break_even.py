@@ -1,5 +1,6 @@
-"""Where along a bandwidth or a price the plan begins or stops to beat the homogeneous cluster.
+"""Where along a bandwidth or a price remote prefill begins or stops to pay.
 
+It pays where the plan sends requests and beats the homogeneous cluster.
 An interval is between neighbouring rows of the study: where in it the break-even lies, its rows do not tell.
 """
 
@@ -34,20 +35,25 @@ def is_bandwidth_or_price(name: str) -> bool:
 
 
 def break_even_along(
-    lines: Lines, ratios: NDArray[np.float64], measure: Literal["throughput", "cost"]
+    lines: Lines,
+    ratios: NDArray[np.float64],
+    sends: NDArray[np.bool_],
+    measure: Literal["throughput", "cost"],
 ) -> BreakEven | None:
-    """The lines along an axis by where the ratio passes 1; None where no line has two ratios.
+    """The lines along an axis by where remote prefill begins or stops to pay; None where no line has two ratios.
 
     Args:
         lines: along the axis.
         ratios: of each row, over the homogeneous cluster; NaN where there is none.
-        measure: of what they are.
+        sends: whether the plan of a row prefills anything remotely.
+        measure: of what the ratios are.
     """
     has = ~np.isnan(ratios[lines.rows])
     places = np.flatnonzero(has)
     line = lines.line[places]
     numbers, starts, sizes = np.unique(line, return_index=True, return_counts=True)
-    pays = ratios[lines.rows[places]] > 1 + _ROUNDING
+    rows = lines.rows[places]
+    pays = (ratios[rows] > 1 + _ROUNDING) & sends[rows]
     # Between neighbours that have a ratio.
     flips = np.flatnonzero((np.diff(line) == 0) & (pays[1:] != pays[:-1]))
     flipped, first, flip_counts = np.unique(line[flips], return_index=True, return_counts=True)

@@ -15,7 +15,7 @@ from prfaas_opt.io.wording import printable
 from prfaas_opt.results import SCHEMA_VERSION
 from prfaas_opt.study.columns import INPUT
 from prfaas_opt.study.outputs.reading import read_in_parts
-from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, RATIO
+from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, OFFLOADED, RATIO
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,7 +25,7 @@ ROW, STATUS, BOTTLENECKS, NAME = "row", "status", "bottlenecks", "name"
 _SERVED = MEASURES["throughput"].column
 _NEEDED = (ROW, STATUS, _SERVED)
 LEAST_COST = "cost.least_usd_per_thousand_requests"
-_FIGURES = (*(each.column for each in MEASURES.values()), BREAK_EVEN.column, LEAST_COST, RATIO, COST_RATIO)
+_FIGURES = (*(each.column for each in MEASURES.values()), BREAK_EVEN.column, LEAST_COST, RATIO, COST_RATIO, OFFLOADED)
 _LABELS = (f"{INPUT}name",)
 """Inputs that tell scenarios apart and plan nothing."""
 

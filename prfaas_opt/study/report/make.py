@@ -26,7 +26,7 @@ from prfaas_opt.study.report.changes import NOTHING, changes_along
 from prfaas_opt.study.report.effects import effect_of
 from prfaas_opt.study.report.frame import LEAST_COST, Frame, names_of, read_frame
 from prfaas_opt.study.report.lines import FEW, Axis, Lines, axes_of, keys, lines_along
-from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, RATIO, objectives_named
+from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, OFFLOADED, RATIO, objectives_named
 from prfaas_opt.study.report.pareto import non_dominated
 from prfaas_opt.study.report.select import selected
 
@@ -183,6 +183,8 @@ def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], not
     paying = [axis for axis in axes if axis.levels.numeric and is_bandwidth_or_price(axis.name)]
     if not paying:
         notes.append("No bandwidth and no price is an axis: there is no break-even along one.")
+    # A plan that sends nothing may beat the homogeneous cluster too, by its counts: remote prefill does not pay there.
+    sends = frame.figures[OFFLOADED] > 0 if frame.has(OFFLOADED) else np.ones(len(frame), dtype=bool)
     found = []
     for axis in paying:
         for measure, column in _RATIOS:
@@ -190,7 +192,7 @@ def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], not
             if not frame.has(column) or (measure == "throughput" and "price" in axis.name.rpartition(".")[2]):
                 continue
             if along[axis.name].count:
-                found.append(break_even_along(along[axis.name], frame.figures[column], measure))
+                found.append(break_even_along(along[axis.name], frame.figures[column], sends, measure))
     return tuple(each for each in found if each is not None)
 
 

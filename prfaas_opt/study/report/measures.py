@@ -23,6 +23,8 @@ BREAK_EVEN = Measure("break_even", "cost.break_even_usd_per_gb", "USD per GB", "
 
 RATIO, COST_RATIO = "ratio", "cost.ratio"
 """Columns of what the plan serves over the homogeneous cluster, and of its requests per USD over that one's."""
+OFFLOADED = "offload_share"
+"""Column of the share of requests that are prefilled remotely."""
 
 
 def objectives_named(names: Sequence[str]) -> tuple[Measure, ...]:

@@ -105,6 +105,10 @@ def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
         yield _effects_table([each for each in report.effects if each.measure == measure], names, most)
     for each in report.break_even:
         yield _break_even_table(each, names, most)
+    if any(line.low is not None for each in report.break_even for line in each.alike):
+        yield TextTable(
+            title="", after=("Break-evens lie between two rows; where between them, the rows do not tell.",)
+        )
     if report.gb_prices:
         yield _gb_price_table(report)
 
@@ -226,15 +230,15 @@ def _break_even_table(found: BreakEven, names: Names, most: int) -> TextTable:
     for each in (found.alike[at] for at in sorted(kept)):
         between = _between(each) if each.low is not None else "-"
         rows.append((between, _PAYS[each.pays], f"{each.lines:,}", names.limits(each.where)))
-    what = "throughput" if found.measure == "throughput" else "requests per USD"
+    what = "serves more" if found.measure == "throughput" else "costs less a request"
     name = names.with_unit(found.axis)
     return TextTable(
-        title=f"Break-even along {name}: {what} over the homogeneous cluster's above 1",
+        title=f"Where remote prefill pays along {name}: {what} than the homogeneous cluster",
         headings=("Between", "Pays", "Lines", "Only for"),
         left=2,
         text_last=True,
         rows=tuple(rows),
-        after=(*_more(len(found.alike), most), "Where between two rows it lies, these rows do not tell."),
+        after=_more(len(found.alike), most),
     )
 
 
