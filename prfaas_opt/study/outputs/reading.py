@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.wording import printable, suggestion
 from prfaas_opt.study.columns import MissingColumnError
-from prfaas_opt.study.outputs import format_of, formats
+from prfaas_opt.study.outputs import formats
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,15 +27,18 @@ def read_in_parts(path: Path, columns: Sequence[str] | None = None) -> Iterator[
     """
     import pyarrow as pa
 
-    name, found = printable(str(path)), format_of(path)
-    if found.read is None:
-        known = ", ".join(each.suffix for each in formats().values() if each.read)
-        message = f"is {found.name}, which cannot be read back, expected one of {known}"
+    name, suffix = printable(str(path)), path.suffix.lower()
+    readable = {each.suffix: (each, each.read) for each in formats().values() if each.read is not None}
+    if suffix not in readable:
+        known = ", ".join(f"{each.suffix} ({each.name})" for each, _ in readable.values())
+        ending = f'ends in "{printable(path.suffix)}"' if suffix else "has no suffix"
+        message = f"{ending}, which cannot be read back, expected one of {known}"
         raise InputError(Problem("unknown-format", name, message, "write the study to one of these"))
+    found, read = readable[suffix]
     if not path.is_file():
         raise InputError(Problem("missing-file", name, "there is no such file of results", "check the path"))
     try:
-        yield from found.read(path, columns)
+        yield from read(path, columns)
     except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         message = f"cannot be read as {found.name}: {reason}"
