@@ -156,6 +156,10 @@ def test_marks_for_nothing(tmp_path: Path, cell: Any) -> None:
         ("RTT (Gbps)", 'has the unit "Gbps", expected one such as "ms"'),
         ("PD price (\u20ac/GPU-hour)", "has the unit"),
         ("PD GPUs (instances)", "has the unit"),
+        ("RTT (one way, ms)", "has the unit"),
+        ("Estimator (theirs)", "has the unit"),
+        ("Price ($/GPU-month)", "has the unit"),
+        ("Price per GPU month", "did you mean Price ($/GPU-hour)?"),
     ],
 )
 def test_headers_that_look_like_a_field_are_errors(tmp_path: Path, header: str, message: str) -> None:
@@ -165,6 +169,41 @@ def test_headers_that_look_like_a_field_are_errors(tmp_path: Path, header: str, 
     (problem,) = error.value.problems
     assert problem.where == "Scenarios!J1"
     assert message in str(problem)
+
+
+def test_a_row_of_units_below_the_headers(tmp_path: Path) -> None:
+    headers = ["Model", "PD instances", "Link", "SLO", "RTT (ms)", "Notes"]
+    units = [None, None, "Gbps", "(tokens/s)", None, None]
+    file = scenarios(tmp_path / "plan.xlsx", units, ["internal-1t", 8, 100, 40, 80, "x"], headers=headers)
+    rows = read_scenarios(file)
+    assert [rows.place(row) for row in range(len(rows))] == ["Scenarios!3"]
+    assert row_of(rows) == {
+        "model": "internal-1t",
+        "clusters.pd.instances": 8,
+        "links.0.bandwidth": "100Gbps",
+        "slo.tokens_per_s": 40,
+        "links.0.rtt": "80ms",
+    }
+    assert [(left.place, left.why) for left in rows.explanation.rows_left_out] == [
+        ("Scenarios!2", "units of the columns")
+    ]
+    units[2] = "ms"
+    with pytest.raises(InputError, match='has the unit "ms" below it'):
+        read_scenarios(scenarios(tmp_path / "plan.xlsx", units, ["internal-1t", 8, 100, 40, 80, "x"], headers=headers))
+
+
+def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
+    headers = ["Model", "PD instances", None, "Owner", 2026, "Link (Gbps)"]
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", ["internal-1t", 8, 7, "me", 5, 100], headers=headers))
+    assert rows.extra_columns == ("Owner",)
+    assert [note.place for note in rows.explanation.notes] == ["Scenarios!C1", "Scenarios!E1"]
+
+
+@pytest.mark.parametrize(
+    "header", ["Notes", "Owner", "ID", "#", "Scenario #", "Price source", "Region", "Workload mix"]
+)
+def test_columns_of_planners_are_no_errors(tmp_path: Path, header: str) -> None:
+    assert read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, 1], headers=[*HEADERS, header])).extra_columns
 
 
 def test_two_columns_for_one_field_are_an_error(tmp_path: Path) -> None:

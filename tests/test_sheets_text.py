@@ -103,6 +103,16 @@ def test_numbers_written_both_ways_are_errors_where_it_matters(tmp_path: Path) -
     assert "2.5" in rows.problems(0)[0].message
 
 
+def test_columns_that_are_no_fields_decide_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "plan.tsv"
+    file.write_text("Model\tPD price\tVersion\ninternal-1t\t1.250\t1.5\n")
+    assert codes(read_scenarios(file)) == [("ambiguous-number", "plan.tsv!B2")]
+    file.write_text("Model\tPD price\tRTT (ms)\tScore\ninternal-1t\t1.250\t2.5\t2,5\n")
+    rows = read_scenarios(file)
+    assert codes(rows) == [("ambiguous-number", "plan.tsv!B2")]
+    assert "plan.tsv!D2" in rows.problems(0)[0].message
+
+
 def test_a_number_that_the_locale_does_not_write(tmp_path: Path) -> None:
     file = tmp_path / "plan.tsv"
     file.write_text("Model\tPD price\ninternal-1t\t12,5\n")

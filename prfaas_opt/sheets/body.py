@@ -53,6 +53,9 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
         r = top + i
         empty = line.count("") + width - len(line)
         why = ""
+        if i == 0 and table.has_units:
+            left_out.append((r, "units of the columns"))
+            continue
         if empty < fullest and not begins and r not in hidden:
             continue
         if empty == width and r not in flawed:

@@ -31,6 +31,9 @@ TOPICS: tuple[Topic, ...] = ("profiles", "workloads", "prices", "scenarios")
 
 _LONGEST = 80
 """Characters of a header."""
+_LONG = 4
+"""Words of a header, of which one may be wrong."""
+_NUMBERING = {"#", "no", "nr", "id", "number"}
 _PLAIN_UNITS = "in per gbps mbps tbps gbit mbit gb mb gib mib kb b bytes s ms us min h sec tokens token tok k ki req"
 
 _WORD = re.compile(r"[^\W_]+|#")
@@ -201,7 +204,7 @@ def _meaning(text: str, topic: Topic) -> Meaning:
     whole = known.by_key.get(key(text))
     if whole is not None and not _IN_BRACKETS.fullmatch(text):
         return Meaning(whole)
-    for name, unit in _with_unit(text):
+    for name, unit, bracketed in _with_unit(text):
         column = known.by_path.get(_INDEX.sub(r".\1", name).casefold()) or known.by_key.get(key(name))
         if column is None:
             continue
@@ -210,7 +213,7 @@ def _meaning(text: str, topic: Topic) -> Meaning:
         taken = unit_of(unit, column.kind, column)
         if taken is not None:
             return Meaning(column, taken, unit)
-        if looks_like_unit(unit):
+        if looks_like_unit(unit) or (whole is None and bracketed):
             expected = f', expected one such as "{column.unit}"' if column.unit else ", expected none"
             return Meaning(column, "", unit, problem=f'has the unit "{unit}"{expected}')
     if whole is not None:
@@ -218,22 +221,22 @@ def _meaning(text: str, topic: Topic) -> Meaning:
     return Meaning(None, near=_near(text, known))
 
 
-def _with_unit(text: str) -> list[tuple[str, str]]:
-    """How a header may be a name and a unit."""
+def _with_unit(text: str) -> list[tuple[str, str, bool]]:
+    """How a header may be a name and a unit, and whether the unit stands in brackets."""
     found = []
     match = _IN_BRACKETS.fullmatch(text)
     if match:
-        found.append((f"{match[1]} {match[3]}".strip(), match[2].strip()))
+        found.append((f"{match[1]} {match[3]}".strip(), match[2].strip(), True))
     for pattern in (_AFTER_COMMA, _LAST_WORD):
         match = pattern.fullmatch(text)
         if match:
-            found.append((match[1], match[2]))
+            found.append((match[1], match[2], False))
     return found
 
 
 def _near(text: str, known: _Lookup) -> tuple[str, ...]:
     """Headers that a header may be meant as."""
-    forms = [text, *(name for name, unit in _with_unit(text) if looks_like_unit(unit))]
+    forms = [text, *(name for name, unit, _ in _with_unit(text) if looks_like_unit(unit))]
     for form in forms:
         words = key(form)
         if known.doubtful.get(words):
@@ -245,13 +248,23 @@ def _near(text: str, known: _Lookup) -> tuple[str, ...]:
                 ratio = difflib.SequenceMatcher(None, candidate, name).ratio()
                 if ratio >= 0.87 or sorted(candidate) == sorted(name):
                     found.append(known.names[name])
-        if found:
+        found += [_first_of(known, each) for each in known.by_key if _one_word_apart(words, each)]
+        if found and not (set(words) & _NUMBERING and set(found) == {"Name"}):
             return tuple(dict.fromkeys(found))
     words = key(text)
     counts = "count" in words and any(ch.isdigit() for ch in text)
     if known.doubtful and (counts or {"instances", "gpus"} & set(words)):
         return tuple(column.header for column in scenario_columns() if column.path.endswith((".instances", ".gpus")))
     return ()
+
+
+def _one_word_apart(words: tuple[str, ...], known: tuple[str, ...]) -> bool:
+    """Whether two long headers differ in one word: "price per GPU month"."""
+    return len(words) == len(known) >= _LONG and len(set(words) - set(known)) == 1 == len(set(known) - set(words))
+
+
+def _first_of(known: _Lookup, words: tuple[str, ...]) -> str:
+    return known.by_key[words].header
 
 
 @cache
@@ -323,6 +336,18 @@ def looks_like_unit(text: str) -> bool:
     if any(unit_of(text, kind) is not None for kind in kinds) or _OTHER_MONEY.fullmatch(text):
         return True
     return text.casefold() in ("gpus", "instances") or any(text.casefold() in words for words in _RATE_WORDS.values())
+
+
+def with_unit_below(means: Meaning, below: str) -> Meaning:
+    """A header's meaning with the unit that the cell below it states, if it states none itself."""
+    if means.column is None or means.stated or not below:
+        return means
+    unit = below.strip("()[] ")
+    taken = unit_of(unit, means.column.kind, means.column)
+    if taken is not None:
+        return Meaning(means.column, taken, unit)
+    expected = f', expected one such as "{means.column.unit}"' if means.column.unit else ", expected none"
+    return Meaning(means.column, "", unit, problem=f'has the unit "{unit}" below it{expected}')
 
 
 @cache

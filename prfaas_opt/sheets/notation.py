@@ -19,6 +19,9 @@ NUMBER = re.compile(
 )
 """A number as people write it, with a sign of money before it or a unit after it."""
 
+_ENOUGH = 3
+"""Numbers that are no slip, if all are written in one way."""
+
 _MINUS = str.maketrans("\u2212\u2012\u2013", "---")
 _GROUPED = {mark: re.compile(rf"[1-9]\d{{0,2}}(?:{re.escape(mark)}\d{{3}})+") for mark in ".,"}
 _SPACED = re.compile(r"\d{1,3}(?:[ '\u2019]\d{3})+(?=\D|$)")
@@ -164,28 +167,39 @@ class Evidence:
 
     def __init__(self) -> None:
         self._by_mark: dict[Mark, list[tuple[str, str]]] = {".": [], ",": []}
+        self._beside: dict[Mark, tuple[str, str]] = {}
         self._strong: set[Mark] = set()
 
-    def add(self, text: str, place: str, whole: bool) -> None:
-        """Notes what a cleaned text tells, if it is a number that tells anything."""
+    def add(self, text: str, place: str, whole: bool, beside: bool = False) -> None:
+        """Notes what a cleaned text tells, if it is a number that tells anything.
+
+        Args:
+            text: of a cell.
+            place: of the cell.
+            whole: whether only whole numbers make sense there.
+            beside: whether the cell is of no quantity: it may contradict others, but decides nothing.
+        """
         match = parsed(text)
         if not match:
             return
         digits = plain(match["digits"])
         found = readings(digits)
-        mark: Mark | None = None
         if len(found) == 1 and ("." in digits or "," in digits):
-            only = next(iter(found))
-            mark = only
-            if ("." in digits and "," in digits) or digits.count(".") > 1 or digits.count(",") > 1:
-                self._strong.add(only)
+            mark = next(iter(found))
+            grouped = ("." in digits and "," in digits) or digits.count(".") > 1 or digits.count(",") > 1
         elif len(found) == 2 and whole:
-            fractions = [(m, t) for m, t in found.items() if "." in t and float(t) != int(float(t))]
-            if len(fractions) == 1 and len(found) == 2:
-                other: Mark = "." if fractions[0][0] == "," else ","
-                mark = other
-                self._strong.add(other)
-        if mark is not None and len(self._by_mark[mark]) < 3:
+            fractions = [m for m, t in found.items() if "." in t and float(t) != int(float(t))]
+            if len(fractions) != 1:
+                return
+            mark, grouped = "." if fractions[0] == "," else ",", True
+        else:
+            return
+        if beside:
+            self._beside.setdefault(mark, (text, place))
+            return
+        if grouped:
+            self._strong.add(mark)
+        if len(self._by_mark[mark]) < _ENOUGH:
             self._by_mark[mark].append((text, place))
 
     def notation(self, semicolons: bool) -> Notation:
@@ -194,9 +208,12 @@ class Evidence:
         if len(seen) != 1:
             return Notation(None, seen=seen)
         mark = next(iter(seen))
+        other: Mark = "." if mark == "," else ","
+        if other in self._beside:
+            return Notation(None, seen={**seen, other: self._beside[other]})
         text, place = seen[mark]
         why = f"{shown(text)} at {place}"
         # One "12,5" alone may be a slip; so may not be several, a form like "1.234,5", or semicolons beside it.
-        if mark == "," and not (self._strong or semicolons or len(self._by_mark[","]) >= 3):
+        if mark == "," and not (self._strong or semicolons or len(self._by_mark[","]) >= _ENOUGH):
             return Notation(None, seen=seen)
         return Notation(mark, why, seen)

@@ -96,7 +96,7 @@ class _Reader:
                 cells = table.column(header.column)
                 for text in sorted(v for v in set(cells) if v.__class__ is str and ("," in v or "." in v)):
                     place = table.sheet.place(table.row + 1 + cells.index(text), header.column)
-                    evidence.add(cleaned(text), place, whole)
+                    evidence.add(cleaned(text), place, whole, beside=column is None)
         return evidence.notation(self._book.delimiter == "semicolon")
 
     def read(self, name: str, sheet: str | None) -> SheetRows:
@@ -123,6 +123,7 @@ class _Reader:
             assert path is not None
             columns[path] = Filled(path, self._column(header, rows), letters(header.column))
         self._check_last_row(rows, headers)
+        self._note_nameless(table)
         used = {
             "model": substitute(columns, "model", extras.models, self._add),
             "workload": substitute(columns, "workload", extras.workloads, self._add),
@@ -269,6 +270,15 @@ class _Reader:
             message = "names no model, workload or hardware as all rows above do: it may be a scenario or totals"
             fix = 'fill them in, or begin the row with "Total"'
             self._add(len(rows) - 1, [Problem("ambiguous-row", f"{table.sheet.name}!{last + 1}", message, fix)])
+
+    def _note_nameless(self, table: Table) -> None:
+        """Notes columns with cells but without a header."""
+        named = {header.column for header in table.headers}
+        for c in range(table.columns[0], table.columns[1] + 1):
+            cells = table.column(c)
+            if c not in named and cells.count("") < len(cells):
+                place = table.sheet.place(table.row, c)
+                self._notes.append(Note(place, "has cells below it but no text that names the column: left out"))
 
     def _add(self, row: int, problems: list[Problem]) -> None:
         self._problems.setdefault(row, []).extend(problems)

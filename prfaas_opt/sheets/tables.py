@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
-from prfaas_opt.sheets.headers import Meaning, Topic, meaning, path_meaning, topics
+from prfaas_opt.sheets.headers import Meaning, Topic, looks_like_unit, meaning, path_meaning, topics, with_unit_below
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -56,6 +56,7 @@ class Table:
         headers: left to right.
         end: the row after its last.
         titles: single texts above it on the sheet.
+        has_units: whether the row below the headers states their units.
     """
 
     sheet: Sheet
@@ -64,6 +65,7 @@ class Table:
     headers: list[Header]
     end: int = 0
     titles: list[str] = field(default_factory=list)
+    has_units: bool = False
     _columns: dict[int, Sequence[Any]] = field(default_factory=dict)
 
     def column(self, column: int) -> Sequence[Any]:
@@ -259,6 +261,12 @@ def understand(table: Table, pools: Pools) -> None:
         header.means = meaning(pools.known(header.text), table.topic, header.group)
         if header.means.column is None and table.topic == "scenarios":
             header.means = path_meaning(header.text) or header.means
+    below = [cleaned(cell) if cell.__class__ is str else cell for cell in _row_below(table)]
+    stated = [cell for cell in below if cell != ""]
+    if stated and all(cell.__class__ is str and looks_like_unit(cell.strip("()[] ")) for cell in stated):
+        table.has_units = True
+        for header, cell in zip(table.headers, below, strict=True):
+            header.means = with_unit_below(header.means, cell)
     # A merged header is one column; the others that it spans have no cells of their own.
     seen: dict[str, Header] = {}
     for header in list(table.headers):
@@ -267,6 +275,12 @@ def understand(table: Table, pools: Pools) -> None:
             table.headers.remove(header)
         else:
             seen[header.text] = header
+
+
+def _row_below(table: Table) -> list[Any]:
+    if table.row + 1 >= table.end:
+        return []
+    return [table.cell(table.row + 1, header.column) for header in table.headers]
 
 
 def _same_range(table: Table, one: Header, other: Header) -> bool:
