@@ -88,7 +88,7 @@ class ShownColumn(Struct, frozen=True):
             return 6
         if self.name == "error":
             return 40
-        return 12 if self.is_number else 17
+        return 14 if self.name == "ratio" else 12 if self.is_number else 17
 
 
 def columns_shown(schema: pa.Schema) -> list[ShownColumn]:

@@ -114,7 +114,7 @@ class Summary:
             sheet.write_string(at, index, cell_text(header), styles.header("main"))
         places = [3 + self._inputs.index(column) for column in varied]
         for offset, (served_rps, _, row) in enumerate(self._best, 1):
-            sheet.write_string(at + offset, 0, cell_text(_called(row[1], row[0], self._best)))
+            sheet.write_string(at + offset, 0, cell_text(self._called(row, places)))
             sheet.write_number(at + offset, 1, served_rps, styles.number("#,##0.00##"))
             sheet.write_number(at + offset, 2, row[0], styles.number("0"))
             for index, (column, place) in enumerate(zip(varied, places, strict=True), 3):
@@ -124,6 +124,14 @@ class Summary:
                 elif value is not None:
                     sheet.write_string(at + offset, index, cell_text(str(value)), styles.indented)
         return at + 1 + len(self._best)
+
+    def _called(self, row: tuple[Any, ...], places: Sequence[int]) -> str:
+        """What a scenario is called among the best: by its name, or by what it varies where others have that name."""
+        number, name = row[0], row[1]
+        if name and sum(each[2][1] == name for each in self._best) == 1:
+            return str(name)
+        values = [_told(row[place]) for place in places[:3] if row[place] is not None]
+        return ", ".join(values) or f"row {number}"
 
     # Charts
 
@@ -187,11 +195,15 @@ class Summary:
         return chart
 
 
-def _called(name: str | None, row: int, best: Sequence[tuple[float, int, tuple[Any, ...]]]) -> str:
-    """What a scenario is called among the best: by its name, and its row where others have the same."""
-    same = sum(each[2][1] == name for each in best)
-    return name if name and same == 1 else f"{name or 'row'} {row}" if not name else f"{name}, row {row}"
+def _told(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _in_words(text: str) -> str:
-    return " and ".join(_NAMES.get(each, each) for each in text.split(", "))
+    """Bottlenecks as people read them.
+
+    >>> _in_words("prfaas, pd_prefill, egress")
+    'remote prefill, local prefill and the link'
+    """
+    *firsts, last = (_NAMES.get(each, each) for each in text.split(", "))
+    return f"{', '.join(firsts)} and {last}" if firsts else last

@@ -71,7 +71,7 @@ class Styles:
 
     def _status(self, status: str) -> Format:
         background, color = _STATUSES.get(status, ("#FFFFFF", "#000000"))
-        return self._book.add_format({"bg_color": background, "font_color": color, "valign": "top"})
+        return self._book.add_format({"bg_color": background, "font_color": color, "valign": "top", "indent": 1})
 
 
 def height_of(texts: Iterable[tuple[str, float]]) -> float:
