@@ -46,6 +46,13 @@ def test_a_line_that_states_the_separator(tmp_path: Path) -> None:
     assert rows.where(0, "model") == "plan.csv!B3"
 
 
+def test_commas_in_texts_are_no_delimiters(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text("Notes, for a test\n\nModel;Link, Gbps;RTT (ms)\ninternal-1t;0,5;1,25\nTotals, none\n")
+    rows = read_scenarios(file)
+    assert row_of(rows) == {"model": "internal-1t", "links.0.bandwidth": "0.5Gbps", "links.0.rtt": "1.25ms"}
+
+
 def test_line_breaks_in_quotes_do_not_shift_addresses(tmp_path: Path) -> None:
     file = tmp_path / "plan.csv"
     file.write_text('Model,"PD\ninstances",Notes\n"internal-1t",8,"a\nb"\n\ninternal-1t,"1,000",\n')

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import random
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from prfaas_opt.errors import InputError
 from prfaas_opt.sheets import xlsx
 from prfaas_opt.sheets.book import Flaw
+from prfaas_opt.sheets.reading import read_scenarios
+from tests import hostile_sheets
 from tests.hostile_sheets import sheet_xml
 
 CELLS = (
@@ -87,3 +91,20 @@ def test_where_a_sheet_ends() -> None:
     assert size("AB1", "A2") == (2, 28)
     assert size("XFD1048576", "A9") == (1048576, 16384)
     assert all(a >= b for a, b in zip(size("B7", "Z69999"), (69999, 26), strict=True))
+
+
+@pytest.mark.parametrize("number", ["INF", "-inf", "NaN", "1e999", "nan"])
+def test_numbers_that_are_none(tmp_path: Path, number: str) -> None:
+    def text(cell: str, content: str) -> str:
+        return f'<c r="{cell}" t="inlineStr"><is><t>{content}</t></is></c>'
+
+    rows = (
+        f'<row r="1">{text("A1", "Model")}{text("B1", "PD instances")}{text("C1", "Owner")}</row>'
+        f'<row r="2">{text("A2", "internal-1t")}<c r="B2"><v>{number}</v></c><c r="C2"><v>{number}</v></c></row>'
+    )
+    file = hostile_sheets.xlsx(tmp_path / "plan.xlsx", rows)
+    try:
+        found = [problem.where for problem in read_scenarios(file).problems(0)]
+    except InputError as error:
+        found = [problem.where for problem in error.problems]
+    assert found in (["S!B2"], ["plan.xlsx"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import math
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -100,6 +101,9 @@ class CellReader:
         return self._other(value)
 
     def _number(self, value: float, percent: bool | None) -> Reading:
+        if not math.isfinite(value):
+            message = f"holds {value}, expected {_expected(self.column)}"
+            return Reading(trouble=Trouble("not-finite", message, "write a finite number"))
         plain: Any = int(value) if value.__class__ is int or value == int(value) else value
         kind = self.column.kind
         if kind in _WITH_UNIT and self.unit:

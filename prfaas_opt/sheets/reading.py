@@ -374,6 +374,6 @@ def _as_written(cell: Any) -> Any:
         return None
     if cell.__class__ is str:
         return printable(cleaned(cell))
-    if cell.__class__ is float and cell == int(cell):
+    if cell.__class__ is float and cell.is_integer():
         return int(cell)
     return cell

@@ -10,6 +10,7 @@ from itertools import islice
 from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import refused
 from prfaas_opt.sheets.book import MOST_CELLS, MOST_CHARACTERS, Book, Sheet, cleaned
+from prfaas_opt.sheets.headers import topics
 from prfaas_opt.sheets.xlsx import check_size
 
 MOST_BYTES = 32 * 2**20
@@ -112,8 +113,8 @@ def _no_text(name: str) -> Exception:
 
 
 def _delimiter(text: str) -> str:
-    """What stands between cells: that with which most records have the same number of cells."""
-    best, best_score = ",", (0.0, 0)
+    """What stands between cells: that with which most headers are known, then most records have as many cells."""
+    best, best_score = ",", (0, 0.0, 0)
     sample = text[:200_000]
     for candidate in DELIMITERS:
         try:
@@ -124,7 +125,8 @@ def _delimiter(text: str) -> str:
         several = [width for width in widths if width > 1]
         if several:
             usual = max(set(several), key=several.count)
-            score = (several.count(usual) / len(widths), usual)
+            known = max(sum(1 for cell in record if topics(cleaned(cell))) for record in records)
+            score = (known, several.count(usual) / len(widths), usual)
             if score > best_score:
                 best, best_score = candidate, score
     return best
