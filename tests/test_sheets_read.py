@@ -365,7 +365,8 @@ def test_percent_formats_tell_what_a_percent_header_holds(tmp_path: Path) -> Non
     book["Scenarios"]["J2"].number_format = "0.0%"
     book.save(file)
     rows = read_scenarios(file)
-    assert [row_of(rows, row)["residency.stay_share"] for row in range(3)] == [0.45, 0.45, 0.0045]
+    assert [row_of(rows, row).get("residency.stay_share") for row in range(3)] == [0.45, 0.45, None]
+    assert codes(rows, 2) == [("ambiguous-percentage", "Scenarios!J4")]
 
 
 def test_percent_headers_of_texts_are_ambiguous_below_one(tmp_path: Path) -> None:
@@ -375,6 +376,11 @@ def test_percent_headers_of_texts_are_ambiguous_below_one(tmp_path: Path) -> Non
     assert codes(rows, 0) == [("ambiguous-percentage", "plan.csv!C2")]
     assert row_of(rows, 1)["residency.stay_share"] == 0.45
     assert row_of(rows, 2)["residency.stay_share"] == 0.0045
+
+
+def test_a_models_folder_beside_the_sheet_is_found(tmp_path: Path) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx"))
+    assert rows.base.folder == tmp_path
 
 
 def test_cached_formulas_are_values(tmp_path: Path) -> None:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.errors import InputError, Problem
-from prfaas_opt.io.document import Document, plain_document
+from prfaas_opt.io.document import Document
 from prfaas_opt.sheets.catalogue import PD, PRICE_OF_ALL, REMOTE
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from prfaas_opt.sheets.book import Book
     from prfaas_opt.sheets.extra import Extras
 
 _AMOUNTS = ("instances", "gpus")
@@ -76,11 +77,12 @@ def pools_of(base: Document | None) -> Pools:
     )  # fmt: skip
 
 
-def outline(base: Document | None, pools: Pools, name: str, has_remote: bool) -> Document:
+def outline(base: Document | None, pools: Pools, book: Book, has_remote: bool) -> Document:
     """The document that rows change: the base, with the clusters and the link that columns fill."""
     data: dict[str, Any] = {} if base is None else base.data
     if not isinstance(data, dict):
-        return base if base is not None else plain_document({}, name)
+        assert base is not None
+        return base
     data = copy.copy(data)
     clusters = dict(data.get("clusters") or {})
     changed = False
@@ -98,7 +100,7 @@ def outline(base: Document | None, pools: Pools, name: str, has_remote: bool) ->
         return base
     data["clusters"] = clusters
     if base is None:
-        return plain_document(data, name)
+        return Document(book.name, data, folder=book.folder)
     return Document(base.name, data, base.lines, base.folder, base.problems, base.made)
 
 

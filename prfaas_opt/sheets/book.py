@@ -5,7 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 MOST_FILE_BYTES = 64 * 2**20
 """Of any file of tables."""
@@ -95,6 +98,7 @@ class Book:
         notes: what could not be seen, or was assumed.
         encoding: of a text file.
         delimiter: of a text file.
+        folder: that it is in.
     """
 
     name: str
@@ -103,6 +107,7 @@ class Book:
     notes: list[str] = field(default_factory=list)
     encoding: str = ""
     delimiter: str = ""
+    folder: Path | None = None
 
 
 def letters(column: int) -> str:

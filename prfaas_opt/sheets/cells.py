@@ -120,7 +120,7 @@ class CellReader:
         """A number under a header with "%": what shows a percentage holds the share."""
         if percent:
             return Reading(value)
-        if percent is None and 0 < value <= 1:
+        if 0 < value <= 1:
             message = f"found {shown(value)} under a header with %, which may be {value:.15g} % or {_of_share(value)}"
             fix = f'write "{value:.15g}%" or "{_of_share(value)}"'
             return Reading(trouble=Trouble("ambiguous-percentage", message, fix))

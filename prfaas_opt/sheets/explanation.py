@@ -30,7 +30,7 @@ class ColumnUse(Struct, frozen=True):
 
 
 class RowLeftOut(Struct, frozen=True):
-    """A row that is no scenario: its place, ``Scenarios!25``, and why."""
+    """Rows that hold nothing that is taken: their place, ``Scenarios!25`` or ``Scenarios!25:27``, and why."""
 
     place: str
     why: str
@@ -83,7 +83,7 @@ class Explanation(Struct, frozen=True):
         rows: how many scenarios there are.
         tables: what was found, in order.
         columns: of the table of scenarios.
-        rows_left_out: of the table of scenarios.
+        rows_left_out: of all tables, that of scenarios first.
         taken: models, workloads and prices from extra sheets.
         notes: what was assumed, and what this format does not show.
         problems: of cells outside the rows of scenarios.

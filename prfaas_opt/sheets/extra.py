@@ -85,7 +85,7 @@ def records(table: Table, notation: Notation, include_hidden: bool, problems: li
     readers = {
         h.column: CellReader(h.means.column, h.means.unit, notation, table.sheet.is_text)
         for h in table.headers
-        if h.means.column is not None
+        if h.means.column is not None and (include_hidden or h.column not in table.sheet.hidden_columns)
     }
     rows, _ = data_rows(table, include_hidden)
     for r in rows:

@@ -69,6 +69,7 @@ def read_scenarios(
     """
     notation = None if locale is None else stated(locale)
     book = open_book(path)
+    book.folder = Path(path).parent
     return _Reader(book, base, notation, include_hidden).read(Path(path).stem, sheet)
 
 
@@ -112,6 +113,9 @@ class _Reader:
             found, not_taken = data_rows(each, self._include_hidden)
             rows += [(each, r) for r in found]
             left_out += grouped(each, not_taken)
+        for each in self._tables:
+            if each.topic != "scenarios":
+                left_out += grouped(each, data_rows(each, self._include_hidden)[1])
         if not rows:
             message = "has headers but no row of a scenario below them"
             raise InputError([Problem("empty-table", table.cells, message, "fill in a row"), *extras.problems])
@@ -132,7 +136,7 @@ class _Reader:
         remote = f"clusters.{pools.remote}."
         has_remote = any(path.startswith((remote, "links.0.")) for path in columns)
         homogeneous = without_remote(columns, pools, self._base is not None, len(rows))
-        base = outline(self._base, pools, self._book.name, has_remote)
+        base = outline(self._base, pools, self._book, has_remote)
         filled = [column for column in columns.values() if column.values.count(UNSET) < len(rows) or column.letters]
         if homogeneous:
             count = len(homogeneous)
