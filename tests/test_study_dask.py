@@ -14,8 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from prfaas_opt import study_api
+from prfaas_opt.cli import app
 from prfaas_opt.errors import InputError
 from prfaas_opt.study.engines import dask
 from prfaas_opt.study.engines.chunk import INTERNAL, WORKER_DIED
@@ -148,6 +150,17 @@ def test_another_version_on_a_worker_is_refused(cluster: Cluster, monkeypatch: p
     monkeypatch.setattr(dask, "_versions", lambda: {"prfaas-opt": "9.9"})
     with pytest.raises(InputError, match=r"a worker has prfaas-opt [\d.]+, expected 9\.9"):
         run_rows(studies.rows_of_study(), Dask(cluster.address), None, inputs={}, chunk_rows=CHUNK_ROWS)
+
+
+def test_the_command_runs_on_a_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    study, here, there = tmp_path / "study.yaml", tmp_path / "here.csv", tmp_path / "there.csv"
+    study.write_text(studies.STUDY, encoding="utf-8")
+    on_dask = ["--engine", "dask", "--scheduler", cluster.address]
+    for output, more in ((here, []), (there, on_dask)):
+        done = CliRunner().invoke(app, ["study", str(study), "-o", str(output), *more])
+        assert done.exit_code == 0, done.output
+        assert done.stderr.startswith("Planned 120 rows in ")
+    assert here.read_bytes() == there.read_bytes()
 
 
 @pytest.mark.parametrize("part", ["scheduler", "worker"])
