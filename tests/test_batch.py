@@ -75,6 +75,7 @@ def assert_same(scenarios: list[Scenario]) -> int:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(batch, "_planned_by_itself", counted)
+        patch.setattr(batch, "_LEAST_TOGETHER", 1)
         together = BatchPlanner().planned_each(scenarios)
     for scenario, plan in zip(scenarios, together, strict=True):
         expected = alone(scenario)
@@ -117,6 +118,12 @@ def test_scenarios_of_different_kinds_in_one_batch_keep_their_places() -> None:
     several = [each for base in bases for each in varied(base, rng, 12)]
     order = rng.permutation(len(several))
     assert assert_same([several[i] for i in order]) > 40
+
+
+def test_few_scenarios_of_a_kind_are_planned_by_themselves(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch, "group_of", lambda _: pytest.fail("tables for a few plans"))
+    scenarios = varied(load_scenario(), np.random.default_rng(5), 5)
+    assert len(BatchPlanner().planned_each(scenarios)) == 5
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Objective, Scenario
 
 _MOST_GROUPS = 16
+_LEAST_TOGETHER = 20
+"""Fewer scenarios of a kind are planned by themselves: tables cost as much as so many plans."""
 
 
 class BatchPlanner:
@@ -56,6 +58,9 @@ class BatchPlanner:
                 members.setdefault(key, []).append(number)
         grouped = []
         for key, numbers in members.items():
+            # Tables that are there already make no difference: the same scenarios give the same bytes.
+            if len(numbers) < _LEAST_TOGETHER:
+                continue
             group = self._group(key, [scenarios[number] for number in numbers])
             if group is not None:
                 grouped.append((group, numbers))
