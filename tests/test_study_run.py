@@ -412,6 +412,22 @@ def test_parts_hold_what_the_output_does(study: Path, tmp_path: Path) -> None:
     assert rows == rows_in(output)[:60]
 
 
+@pytest.mark.parametrize("fault", ["lost", "doubled"])
+def test_an_output_without_every_row_once_is_never_written(tmp_path: Path, fault: str) -> None:
+    class Faulty(InProcess):
+        def planned(self, rows: Any, chunks: Any) -> Any:
+            for number, payload in super().planned(rows, chunks):
+                if number != 3:
+                    yield number, payload
+                elif fault == "doubled":
+                    yield from ((number, payload), (number, payload))
+
+    output = tmp_path / "out.parquet"
+    with pytest.raises(RuntimeError, match="of 120 rows came back from planning"):
+        run_rows(studies.rows_of_study(), Faulty(), output, inputs={}, chunk_rows=CHUNK_ROWS)
+    assert not output.exists()
+
+
 def test_a_study_of_nothing_is_an_error(tmp_path: Path) -> None:
     class Empty(Slow):
         def __len__(self) -> int:

@@ -131,6 +131,8 @@ def _plan(rows: Rows, engine: Engine, chunks: Chunks, folder: WorkFolder, kept: 
                 folder.store(number, payload)
                 done += chunks.rows_of([number])
                 show(Progress(len(rows), kept, done))
+        if done != len(rows):  # nothing is written that does not have every row
+            raise RuntimeError(f"{done} of {len(rows)} rows came back from planning")
     except KeyboardInterrupt:
         done = chunks.rows_of(folder.stored())
         message = f"{done:,} of {len(rows):,} rows are done and kept in {folder.path}; the same command goes on"
