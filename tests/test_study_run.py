@@ -19,6 +19,7 @@ import pytest
 
 from prfaas_opt import study_api
 from prfaas_opt.errors import InputError, Problem, SolverError
+from prfaas_opt.study import run as study_run
 from prfaas_opt.study.engines.chunk import INTERNAL, WORKER_DIED, from_bytes
 from prfaas_opt.study.engines.local import InProcess, Processes
 from prfaas_opt.study.run import Progress, run_rows
@@ -472,6 +473,6 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(study: Path, tmp_
         r"Stopped: ([\d,]+) of 120,000 rows are done and kept in (.+); the same command goes on\.\n", err
     )
     assert found, err
-    assert int(found[1].replace(",", "")) == 1000 * len(parts_of(output))
+    assert int(found[1].replace(",", "")) == study_run.CHUNK_ROWS * len(parts_of(output))
     assert found[2] == str(work_folder_of(output))
     assert not output.exists()
