@@ -358,6 +358,26 @@ def test_merged_cells_hold_for_all_their_cells(tmp_path: Path) -> None:
     assert any("B3:B4" in note.message for note in rows.explanation.notes)
 
 
+def test_headers_above_several_columns_need_no_merging(tmp_path: Path) -> None:
+    groups = ["Site A to site B", None, "Prefill", None, "PD", None]
+    headers = ["Model", "Workload", "GPU", "Instances", "GPU", "Instances", "Notes"]
+    row = ["internal-1t", "prfaas-case-study", "H200", 4, "H20", 8, "x"]
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [groups, headers, row]}))
+    assert [use.field for use in rows.explanation.columns] == [
+        "model",
+        "workload",
+        "clusters.prfaas.hardware",
+        "clusters.prfaas.instances",
+        "clusters.pd.hardware",
+        "clusters.pd.instances",
+        None,
+    ]
+    assert rows.explanation.columns[3].note == 'under "Prefill"'
+    groups[4] = None
+    with pytest.raises(InputError, match="keep one of the two columns"):
+        read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [groups, headers, row]}))
+
+
 def test_percent_formats_tell_what_a_percent_header_holds(tmp_path: Path) -> None:
     file = tmp_path / "plan.xlsx"
     headers = [*HEADERS, "Must stay (%)"]

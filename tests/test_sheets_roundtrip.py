@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import datetime
 import io
 import random
+import re
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -168,6 +170,37 @@ def test_without_a_locale_no_number_is_another(
                 assert values[column.path] == cell[1]
 
 
+ENGLISH = re.compile(r"[+-]?(?:\d{1,3}(?:,\d{3})+|\d+)?(?:\.\d*)?(?:[eE][+-]?\d+)?")
+
+
+@CASES
+@given(
+    number=st.sampled_from(["40", "1,250", "12.5", "32,768", "0.25", "1e3", "-4"]),
+    at=st.integers(0, 6),
+    new=st.text(alphabet="0123456789.,-+eE%K: '\u00a0\u2009x", max_size=2),
+    cut=st.integers(0, 2),
+)
+def test_a_number_changed_at_random_is_read_as_written_or_not_at_all(
+    tmp_path: Path, number: str, at: int, new: str, cut: int
+) -> None:
+    text = number[:at] + new + number[at + cut :]
+    file = tmp_path / "plan.tsv"
+    file.write_text(f"Model\tSLO (tokens/s)\tPD instances\ninternal-1t\t{text}\t{text}\n", encoding="utf-8")
+    rows = read_scenarios(file, locale="en")
+    wrong = {problem.where for problem in rows.problems(0)}
+    values = dict(zip(rows.fields, rows.values(0, 1)[0], strict=True))
+    plain = re.sub(r"(?<=\d)[ '\u00a0\u2009](?=\d{3}(?!\d))", "", " ".join(text.split()))
+    for path, cell in (("slo.tokens_per_s", "plan.tsv!B2"), ("clusters.pd.instances", "plan.tsv!C2")):
+        value = values.get(path, UNSET)
+        if isinstance(value, int | float):
+            assert cell not in wrong
+            assert ENGLISH.fullmatch(plain)
+            assert value == float(plain.replace(",", ""))
+        elif value is UNSET:
+            # Nothing: marked, or said to be nothing.
+            assert cell in wrong or text.strip() in ("", "-", "--")
+
+
 @CASES
 @given(seed=st.integers(0, 2**32))
 def test_bytes_changed_at_random_give_no_traceback(tmp_path: Path, seed: int) -> None:
@@ -204,6 +237,32 @@ def _read_or_told(file: Path) -> None:
         told = tuple(problem for i in range(len(rows)) for problem in rows.problems(i))
         assert len(rows.values(0, len(rows))) == len(rows)
     assert all(problem.message and problem.where for problem in told)
+
+
+JUNK = st.sampled_from(
+    ["", "abc", "1e313", "12,5", "-", "#REF!", "1 GB", "3 s", "32K", "0", "Model", "Total", "x" * 300, "=1+1", "\u0661"]
+) | st.sampled_from([-1, 0, 0.5, 1e300, 2**60, True, datetime.date(2026, 8, 1), datetime.time(2, 1), None])
+
+
+@CASES
+@given(changes=st.lists(st.tuples(st.integers(0, 3), st.integers(0, 12), st.integers(0, 9), JUNK), max_size=8))
+def test_cells_changed_at_random_give_no_traceback(tmp_path: Path, changes: list[tuple[int, int, int, Any]]) -> None:
+    from tests.test_sheets_extra import DECODE, LINK_PRICES, PRICES, PROFILES, TABLE, WORKLOADS
+
+    steps = (("mine", "H20", batch, context, 9) for batch in (1, 8) for context in (9, 99))
+    contexts = [("Model", "GPU", "Batch", "Context", "Step (ms)"), *steps]
+    sheets: dict[str, list[list[Any]]] = {
+        "Scenarios": [[*HEADERS, "PD price"], [*ROW, 1], [ROW[0], "mine", "mix", *ROW[3:]], [ROW[0], "mine", "chat"]],
+        "Curves": [list(row) for row in (*PROFILES, (), *DECODE)],
+        "Steps": [list(row) for row in (*contexts, (), *PRICES)],
+        "Traffic": [list(row) for row in (*WORKLOADS, (), *TABLE, (), *LINK_PRICES)],
+    }
+    for sheet, r, c, junk in changes:
+        rows = list(sheets.values())[sheet]
+        row = rows[r % len(rows)]
+        row += [None] * (c + 1 - len(row))
+        row[c] = junk
+    _read_or_told(workbook(tmp_path / "plan.xlsx", sheets))
 
 
 @CASES

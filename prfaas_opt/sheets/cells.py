@@ -175,7 +175,10 @@ class CellReader:
             if kind == "usd":
                 return self._currency(text, unit)
             return Reading(f"{match['sign']}{digits}{match['power'] or ''}{unit}")
-        return self._quantity(f"{match['sign']}{digits}{match['power'] or ''}", unit, taken or "")
+        number_text = f"{match['sign']}{digits}{match['power'] or ''}"
+        if not math.isfinite(float(number_text)):
+            return Reading(text)
+        return self._quantity(number_text, unit, taken or "")
 
     def _quantity(self, number_text: str, unit: str, taken: str) -> Reading:
         """A number in plain digits, with the unit that its cell states, if any."""

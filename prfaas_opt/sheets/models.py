@@ -145,7 +145,7 @@ class _Curve:
             points = self._sorted(points, "batch")
             batches = self._column(points, "batch", (*path, "batch"))
             return {"batch": batches, "step_s": self._column(points, "step", (*path, "step_s"))}
-        batches = sorted({row.values.get("batch", 0) for row in points})
+        batches = sorted({row.values.get("batch", 0) for row in points}, key=tokens)
         by_place = {(row.values.get("batch", 0), row.values.get("context")): row for row in points}
         steps = []
         for i, batch in enumerate(batches):

@@ -118,7 +118,8 @@ class _Reader:
                 left_out += grouped(each, data_rows(each, self._include_hidden)[1])
         if not rows:
             message = "has headers but no row of a scenario below them"
-            raise InputError([Problem("empty-table", table.cells, message, "fill in a row"), *extras.problems])
+            fix = "fill in a row; where fields stand in rows, transpose: a scenario is a row, a field a column"
+            raise InputError([Problem("empty-table", table.cells, message, fix), *extras.problems])
         columns: dict[str, Filled] = {}
         for header in headers:
             column = header.means.column

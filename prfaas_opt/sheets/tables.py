@@ -201,14 +201,29 @@ def _candidates(sheet: Sheet, groups: dict[tuple[int, int], str]) -> list[int]:
 def _runs(sheet: Sheet, row: int, groups: dict[tuple[int, int], str]) -> list[list[Header]]:
     """Texts beside each other in a row."""
     runs: list[list[Header]] = [[]]
+    above = _texts_above(sheet, row)
     for c, value in enumerate(sheet.rows[row]):
         text = cleaned(value) if value.__class__ is str else ""
         if text:
-            group = groups.get((row, c), "")
+            group = groups.get((row, c)) or above.get(c, "")
             runs[-1].append(Header(c, text, "" if group == text else group))
         elif runs[-1]:
             runs.append([])
     return [run for run in runs if run]
+
+
+def _texts_above(sheet: Sheet, row: int) -> dict[int, str]:
+    """Texts of the row above, each with the empty cells to its right: a header over several columns, not merged."""
+    if row == 0 or any(cell.__class__ is not str for cell in sheet.rows[row - 1]):
+        return {}
+    found: dict[int, str] = {}
+    text = ""
+    for c in range(len(sheet.rows[row])):
+        cell = sheet.rows[row - 1][c] if c < len(sheet.rows[row - 1]) else ""
+        text = cleaned(cell) or text
+        if text:
+            found[c] = text
+    return found
 
 
 def _topic(run: list[Header]) -> tuple[Topic, int]:
