@@ -67,7 +67,7 @@ def choose(
     if sheet is not None:
         candidates, why = _named(book, candidates, sheet), f"named by --sheet {sheet}"
     if not candidates:
-        used = ", ".join(f"{use.sheet} as {use.used_as}" for use in uses) or "nothing"
+        used = ", ".join(dict.fromkeys(f"{use.sheet} as {use.used_as}" for use in uses)) or "nothing"
         message = f"has no table of scenarios (taken: {used})"
         fix = (
             'give a table the headers of scenarios: "Model", "Workload", "GPU (PD)", "PD instances", "Link (Gbps)", ...'
