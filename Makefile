@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install --constraint constraints.txt
 
-.PHONY: plan test check docs bench bench-study format clean
+.PHONY: plan test check docs bench bench-study studies format clean
 
 plan: $(VENV)/installed  ## plan the paper's case study
 	@$(BIN)/prfaas-opt plan
@@ -17,6 +17,7 @@ check: $(VENV)/developing  ## lint, types, layers, and whether the docs show wha
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mypy --scripts-are-modules scripts/bench scripts/bench_study scripts/docs
+	$(BIN)/mypy --strict scripts/studies
 	$(BIN)/lint-imports
 	$(BIN)/python scripts/docs --check
 
@@ -28,6 +29,10 @@ bench: $(VENV)/developing  ## measure speed, as ratios
 
 bench-study: $(VENV)/developing  ## measure a study of a million scenarios, and kill one 50 times: about ten minutes
 	$(BIN)/python scripts/bench_study
+
+studies: $(VENV)/developing  ## run the studies that ship: results, reports, tables and pictures
+	$(BIN)/python scripts/studies --output build/studies
+	$(BIN)/python scripts/studies --pictures
 
 format: $(VENV)/developing
 	$(BIN)/ruff check --fix .

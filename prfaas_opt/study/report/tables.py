@@ -132,7 +132,8 @@ def _pareto_table(front: ParetoFront, names: Names, most: int) -> TextTable:
     left_out = [f"{front.without_plan:,} without a plan"] if front.without_plan else []
     left_out += [f"{front.without_figure:,} without one of these figures"] if front.without_figure else []
     missing = f"; left out: {', '.join(left_out)}" if left_out else ""
-    kept = f"{front.count:,} of {front.compared:,} rows are beaten by none in {listed_in_words(titles)}"
+    are = "is" if front.count == 1 else "are"
+    kept = f"{front.count:,} of {front.compared:,} rows {are} beaten by none in {listed_in_words(titles)}"
     return TextTable(
         title="Pareto-optimal",
         headings=("Row", "Fields", *(short[name] for name in front.objectives)),
