@@ -29,8 +29,13 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 """Relative floating-point error of the sums; bounds are rounded up by it."""
-_BALANCED = 1e-12
-"""Loads that differ by this share of them are equal; the bound, least where they are, is off by the square of it."""
+_BALANCED, _BALANCED_LINK = 1e-11, 1e-9
+"""Loads that differ by such a share of them are equal: of local prefill, and of the link from remote compute.
+
+The bound is least where they are, and flat there, so that it is off by the square of that.
+"""
+_NARROW = 0.05
+"""Half of the range of prices, in logarithms, that is tried first."""
 _CLOSED = 1e-9
 """A bound this near to an attained throughput needs no better prices."""
 
@@ -156,6 +161,7 @@ class _SplitBound:
         low, high = problem.lengths.low, problem.lengths.high
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
         self._prices = Prices(math.inf)
+        self._balanced_log_price: float | None = None
 
     def least(self) -> Prices:
         """The least bound found; a proof whichever prices gave it."""
@@ -201,19 +207,24 @@ class _SplitBound:
             compute, link = self._remote_loads(loads)
             local, remote = self._local_load(loads), (1.0 - link_share) * compute + link_share * link
             difference = local - remote if abs(local - remote) > _BALANCED * remote else 0.0
-            tried[log_price] = difference, link - compute if abs(link - compute) > _BALANCED * compute else 0.0
+            tried[log_price] = difference, link - compute if abs(link - compute) > _BALANCED_LINK * compute else 0.0
             return difference
 
         compute, link = self._remote_loads(self._all_sent)
         if self._local_load(self._all_sent) >= (1.0 - link_share) * compute + link_share * link:
             return link - compute  # What stays overloads local prefill, whatever its price.
-        low = high = math.log(self._indifferent_price(link_share, self._crossing))
+        middle = self._balanced_log_price
+        if middle is None:
+            middle = math.log(self._indifferent_price(link_share, self._crossing))
+        low, high, step = middle - _NARROW, middle + _NARROW, _NARROW
         while imbalance(low) <= 0:
-            low -= 1.0
+            low, high, step = low - step, low, 2.0 * step
         while imbalance(high) >= 0:
-            high += 1.0
+            low, high, step = high, high + step, 2.0 * step
         # A length that many requests share makes the imbalance jump; the balanced routing there mixes both ends.
-        (above, excess_above), (below, excess_below) = (tried[end] for end in bracketed_root(imbalance, low, high))
+        ends = bracketed_root(imbalance, low, high)
+        self._balanced_log_price = ends[0]
+        (above, excess_above), (below, excess_below) = (tried[end] for end in ends)
         mix = above / (above - below) if above != below else 0.0
         return excess_above + mix * (excess_below - excess_above)
 
