@@ -120,6 +120,21 @@ def test_columns_that_are_no_fields_decide_nothing(tmp_path: Path) -> None:
     assert "plan.tsv!D2" in rows.problems(0)[0].message
 
 
+def test_rows_with_more_cells_than_headers_are_marked(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text("Model,PD price,PD instances,Notes\ninternal-1t,2,8,x\ninternal-1t,2,5,8,\ninternal-1t,3\n")
+    rows = read_scenarios(file)
+    assert [codes(rows, row) for row in range(3)] == [[], [("too-many-cells", "plan.csv!3")], []]
+    assert "comma" in rows.problems(1)[0].fix
+    file.write_text("Model;PD price;PD instances\ninternal-1t;2;8;\ninternal-1t;2;5;\n")
+    rows = read_scenarios(file)
+    assert codes(rows, 0) == codes(rows, 1) == []
+    file.write_text("Model,PD price,PD instances\ninternal-1t,2,8,\ninternal-1t,2,5,8\n")
+    assert [codes(read_scenarios(file), row) for row in range(2)] == [
+        [("too-many-cells", f"plan.csv!{n}")] for n in (2, 3)
+    ]
+
+
 def test_a_number_that_the_locale_does_not_write(tmp_path: Path) -> None:
     file = tmp_path / "plan.tsv"
     file.write_text("Model\tPD price\ninternal-1t\t12,5\n")

@@ -171,6 +171,8 @@ def _vocabulary() -> frozenset[str]:
 
 def topics(text: str) -> frozenset[Topic]:
     """The topics in whose tables a text would be a header that is known, or nearly."""
+    if text[:1].isdigit():
+        return frozenset()
     if "." in text and path_meaning(text) is not None:
         return frozenset({"scenarios"})
     first, _, rest = text.partition(" ")

@@ -128,6 +128,7 @@ class _Reader:
             assert path is not None
             columns[path] = Filled(path, self._column(header, rows), letters(header.column))
         self._check_last_row(rows, headers)
+        self._check_widths(rows)
         self._note_nameless(table)
         used = {
             "model": substitute(columns, "model", extras.models, self._add),
@@ -275,6 +276,25 @@ class _Reader:
             message = "names no model, workload or hardware as all rows above do: it may be a scenario or totals"
             fix = 'fill them in, or begin the row with "Total"'
             self._add(len(rows) - 1, [Problem("ambiguous-row", f"{table.sheet.name}!{last + 1}", message, fix)])
+
+    def _check_widths(self, rows: list[tuple[Table, int]]) -> None:
+        """Notes rows of a text file with more cells than headers: an unquoted "12,5" shifts what stands after it."""
+        table = rows[0][0]
+        if not table.sheet.is_text:
+            return
+        lines = [table.sheet.rows[r] for _, r in rows]
+        expected = len(table.sheet.rows[table.row])
+        widths = set(map(len, lines))
+        if max(widths) <= expected or (
+            len(widths) == 1 and not any(cell for line in lines for cell in line[expected:])
+        ):
+            return
+        delimiter = self._book.delimiter
+        for i, line in enumerate(lines):
+            if len(line) > expected:
+                message = f"has {len(line)} cells, the headers are {expected}: some may stand in the wrong column"
+                fix = f"put cells that contain a {delimiter} in quotation marks, or save the table as .xlsx"
+                self._add(i, [Problem("too-many-cells", f"{table.sheet.name}!{rows[i][1] + 1}", message, fix)])
 
     def _note_nameless(self, table: Table) -> None:
         """Notes columns with cells but without a header."""
