@@ -17,13 +17,13 @@ from prfaas_opt.sheets.rows import SheetRows
 from prfaas_opt.study.axes import StudyRows
 from prfaas_opt.study.definition import base_document, read_study
 from prfaas_opt.study.explanation import StudyExplanation, explained
-from prfaas_opt.study.run import CHUNK_ROWS, Progress, StudyInterrupted, run_rows
+from prfaas_opt.study.run import Progress, StudyInterrupted, run_rows
 from prfaas_opt.study.summary import StudyRun
 from prfaas_opt.study.work_folder import digest
 
 if TYPE_CHECKING:
     from prfaas_opt.study.engines import Engine
-    from prfaas_opt.study.rows import Rows
+    from prfaas_opt.study.rows import Detail
     from prfaas_opt.study.run import Show
 
 __all__ = [
@@ -73,7 +73,8 @@ def run_study(
     overrides: Mapping[str, str] | None = None,
     sheet: SheetOptions = _AS_FOUND,
     show: Show = lambda _: None,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
+    detail: Detail | None = None,
 ) -> StudyRun:
     """Plans every scenario of a study and writes a row for each; what was begun before is gone on with.
 
@@ -88,7 +89,8 @@ def run_study(
         overrides: fields of the base, over those of the study: ``{"estimator": "mean-length"}``.
         sheet: how a spreadsheet is read.
         show: is told how far it is.
-        chunk_rows: rows that are planned and kept together.
+        chunk_rows: rows that are planned and kept together; None: as the study suggests.
+        detail: what is told of each, ``plan`` or ``full``; None: as the study says.
 
     Returns:
         How many rows have a plan, why others have none, and the best.
@@ -104,6 +106,8 @@ def run_study(
     """
     planner = _engine(engine, workers, scheduler)
     rows, inputs = read_rows(source, base=base, overrides=overrides, sheet=sheet)
+    if detail is not None:
+        rows = dataclasses.replace(rows, detail=detail)
     target = None if output is None else Path(output)
     if target is not None and not isinstance(source, Mapping):
         _refuse_to_overwrite(Path(source), target)
@@ -116,7 +120,7 @@ def read_rows(
     base: str | Path | None = None,
     overrides: Mapping[str, str] | None = None,
     sheet: SheetOptions = _AS_FOUND,
-) -> tuple[Rows, dict[str, str]]:
+) -> tuple[StudyRows | SheetRows, dict[str, str]]:
     """The rows of a study or a spreadsheet, and what they were read from.
 
     Args:
@@ -134,9 +138,11 @@ def read_rows(
     base = None if base is None else Path(base)
     settings = {"the options": json.dumps([*dataclasses.astuple(sheet), dict(overrides or {})])}
     if isinstance(source, Mapping):
-        rows: Rows = read_study(dict(source), base, overrides)
-        return rows, {"the study": digest(json.dumps(source, default=str).encode())} | settings
+        return read_study(dict(source), base, overrides), {
+            "the study": digest(json.dumps(source, default=str).encode())
+        } | settings
     path = Path(source)
+    rows: StudyRows | SheetRows
     if _is_table(path):
         rows = _read_sheet(path, base, overrides, sheet)
     elif sheet != _AS_FOUND:
@@ -170,7 +176,6 @@ def explain(
     rows, _ = read_rows(source, base=base, overrides=overrides, sheet=sheet)
     if isinstance(rows, StudyRows):
         return explained(rows)
-    assert isinstance(rows, SheetRows)
     return rows.explanation
 
 
@@ -189,7 +194,7 @@ def write_sheet_template(path: str | Path, replace: bool = False) -> Path:
     return write_template(Path(path), replace)
 
 
-def _read_sheet(path: Path, base: Path | None, overrides: Mapping[str, str] | None, options: SheetOptions) -> Rows:
+def _read_sheet(path: Path, base: Path | None, overrides: Mapping[str, str] | None, options: SheetOptions) -> SheetRows:
     from prfaas_opt.sheets.reading import read_scenarios
 
     document = None if base is None else base_document(str(base))

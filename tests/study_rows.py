@@ -11,6 +11,7 @@ from prfaas_opt.io.document import Document
 from prfaas_opt.io.scenario_file import CASE_STUDY
 from prfaas_opt.io.yaml_file import parse_document
 from prfaas_opt.scenario import Objective
+from prfaas_opt.study.rows import Detail
 
 CASE = parse_document(CASE_STUDY.read_text(encoding="utf-8"), "case.yaml")
 
@@ -27,6 +28,7 @@ class ListedRows:
     extra_columns: tuple[str, ...] = ()
     cells: Sequence[tuple[Any, ...]] = ()
     wrong: Mapping[int, Sequence[Problem]] = field(default_factory=dict)
+    detail: Detail = "plan"
 
     def __len__(self) -> int:
         return len(self.rows)

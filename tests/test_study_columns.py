@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -11,12 +12,14 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from prfaas_opt import results
+from prfaas_opt.api import plan as plan_alone
 from prfaas_opt.api import warnings
 from prfaas_opt.errors import Problem
 from prfaas_opt.io.scenario_file import load_scenario
 from prfaas_opt.planning.plan import planned, planned_alone
-from prfaas_opt.study.chunks import plan_chunk
+from prfaas_opt.study.chunks import plan_chunk, rows_at_once
 from prfaas_opt.study.columns import HEAD, plan_columns, schema_named, schema_of
+from prfaas_opt.study.definition import read_study
 from prfaas_opt.study.fields import StudyField
 from prfaas_opt.study.plan_columns import arrays_of, columns_of, nodes_of
 from prfaas_opt.study.rows import UNSET
@@ -281,3 +284,53 @@ def test_a_struct_becomes_columns_by_its_declaration() -> None:
         ("y", None, None, None, None, None, True, 0.5),
         ("z", None, None, None, None, None, True, None),
     ]
+
+
+def test_a_random_sample_of_a_large_study_is_what_plan_gives() -> None:
+    """Rows that are planned together, as a million are: every column against ``api.plan`` of the row's scenario."""
+    over = {
+        "links.0.bandwidth": {"from": "1Gbps", "to": "400Gbps", "spacing": "log"},
+        "clusters.prfaas.instances": {"from": 1, "to": 12},
+        "clusters.pd.instances": {"from": 2, "to": 24},
+        "slo.tokens_per_s": {"from": 10, "to": 40},
+    }
+    rows = read_study({"axes": [{"sample": {"method": "sobol", "count": 1_000_000, "seed": 3, "over": over}}]})
+    start = 500_000
+    found = plan_chunk(rows, start, start + 400)
+    told = {"what_ifs", "failures", "sensitivity", "ttft_by_load"}
+    for row in random.Random(4).sample(range(400), 25):
+        (values,) = rows.values(start + row, start + row + 1)
+        overrides = {field: str(value) for field, value in zip(rows.fields, values, strict=True)}
+        expected = as_columns(plan_alone(load_scenario(overrides=overrides)))
+        record = found.slice(row, 1).to_pylist()[0]
+        compared = expected.keys() & record.keys() - told
+        assert len(compared) > 40
+        differ = {name for name in compared if not same(record[name], expected[name])}
+        # Duals are those of prices found near the best, where the bound is flat.
+        assert all(record[name] == pytest.approx(expected[name], rel=1e-6) for name in differ), differ
+        assert differ <= {name for name in expected if name.startswith("shadow_prices.")}
+        assert all(record[name] is None for name in told)
+
+
+def test_a_study_in_full_tells_all_that_plan_tells() -> None:
+    rows = ListedRows(("links.0.bandwidth",), [("20Gbps",), ("80Gbps",)], detail="full")
+    for record, (bandwidth,) in zip(plan_chunk(rows, 0, 2).to_pylist(), rows.rows, strict=True):
+        expected = as_columns(plan_alone(load_scenario(overrides={"links.0.bandwidth": bandwidth})))
+        assert all(same(record[name], expected[name]) for name in expected.keys() & record.keys())
+        assert all(json.loads(record[name]) for name in ("what_ifs", "failures", "sensitivity", "ttft_by_load"))
+
+
+@pytest.mark.parametrize(
+    ("fields", "row", "detail", "expected"),
+    [
+        (("clusters.pd.instances",), (4,), "plan", 4000),
+        (("clusters.pd.instances",), (4,), "full", 200),
+        (("slo.ttft.p90",), ("7s",), "plan", 200),
+        (("estimator",), ("mean-length",), "plan", 200),
+        (("clusters.pd.instances",), (-1,), "plan", 4000),
+    ],
+)
+def test_chunks_are_large_where_rows_are_planned_together(
+    fields: tuple[str, ...], row: tuple[Any, ...], detail: Any, expected: int
+) -> None:
+    assert rows_at_once(ListedRows(fields, [row], detail=detail)) == expected

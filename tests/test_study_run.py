@@ -19,7 +19,8 @@ import pytest
 
 from prfaas_opt import study_api
 from prfaas_opt.errors import InputError, Problem, SolverError
-from prfaas_opt.study import run as study_run
+from prfaas_opt.study.chunks import rows_at_once
+from prfaas_opt.study.definition import read_study
 from prfaas_opt.study.engines.chunk import INTERNAL, WORKER_DIED, from_bytes
 from prfaas_opt.study.engines.local import InProcess, Processes
 from prfaas_opt.study.run import Progress, run_rows
@@ -266,6 +267,7 @@ def test_parts_of_another_study_are_refused_and_dropped_with_fresh(study: Path, 
         ("model", "model mine"),
         ("base", "the base scenario"),
         ("objective", "the objective"),
+        ("detail", "the detail"),
         ("set", "the options, the base scenario"),
         ("chunks", "the rows of a part"),
     ],
@@ -287,6 +289,8 @@ def test_what_a_result_depends_on_is_told_by_name(tmp_path: Path, what: str, nam
     elif what == "objective":
         study.write_text(study.read_text(encoding="utf-8") + "objective: throughput\n", encoding="utf-8")
         names = f"{names}, the file study.yaml"
+    elif what == "detail":
+        more["detail"] = "full"
     elif what == "set":
         more["overrides"] = {"slo.tokens_per_s": "30"}
     else:
@@ -473,6 +477,6 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(study: Path, tmp_
         r"Stopped: ([\d,]+) of 120,000 rows are done and kept in (.+); the same command goes on\.\n", err
     )
     assert found, err
-    assert int(found[1].replace(",", "")) == study_run.CHUNK_ROWS * len(parts_of(output))
+    assert int(found[1].replace(",", "")) == rows_at_once(read_study(study)) * len(parts_of(output))
     assert found[2] == str(work_folder_of(output))
     assert not output.exists()

@@ -28,6 +28,13 @@ class EngineChoice(StrEnum):
     DASK = "dask"
 
 
+class DetailChoice(StrEnum):
+    """What is told of each scenario."""
+
+    PLAN = "plan"
+    FULL = "full"
+
+
 @answers("study")
 def study(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file, or a spreadsheet with a scenario a row.")],
@@ -52,6 +59,13 @@ def study(
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Start over: replace an output that is there, done or half done.")
     ] = False,
+    detail: Annotated[
+        DetailChoice | None,
+        typer.Option(
+            help="full: also what-ifs, failures, figures that are off and costs elsewhere, far slower.",
+            show_default="as the study says, else plan",
+        ),
+    ] = None,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with code 6 if a row has no plan.")] = False,
     explain: Annotated[bool, typer.Option("--explain", help="Show what was understood of FILE; plan nothing.")] = False,
     base: Annotated[
@@ -110,6 +124,7 @@ def study(
                 engine=engine.value,
                 scheduler=scheduler,
                 fresh=fresh,
+                detail=detail.value if detail else None,
                 show=show,
                 **given,
             )

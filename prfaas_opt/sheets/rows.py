@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from prfaas_opt.io.document import Document
     from prfaas_opt.scenario import Objective
     from prfaas_opt.sheets.explanation import Explanation
+    from prfaas_opt.study.rows import Detail
 
 _INDEX = re.compile(r"\[(\d+)\]")
 
@@ -30,6 +31,7 @@ class SheetRows:
         objective: what is planned for; None: as ``plan`` chooses.
         extra_columns: headers of columns that are no fields, to be written beside the results.
         explanation: what was understood of the file.
+        detail: what is told of each.
     """
 
     name: str
@@ -45,6 +47,7 @@ class SheetRows:
     _extras: tuple[Sequence[Any], ...] = field(repr=False)
     _elsewhere: Mapping[str, Mapping[int, str]] = field(repr=False)
     _problems: Mapping[int, tuple[Problem, ...]] = field(repr=False)
+    detail: Detail = "plan"
 
     def __len__(self) -> int:
         """How many scenarios there are."""

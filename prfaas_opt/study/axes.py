@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from prfaas_opt.errors import Problem
     from prfaas_opt.io.document import Document
     from prfaas_opt.scenario import Objective
+    from prfaas_opt.study.rows import Detail
 
 
 class Block(Protocol):
@@ -142,6 +143,7 @@ class StudyRows:
     fields: tuple[str, ...]
     objective: Objective | None
     blocks: tuple[Block, ...]
+    detail: Detail = "plan"
 
     def __len__(self) -> int:
         return math.prod(map(len, self.blocks))

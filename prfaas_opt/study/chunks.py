@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from prfaas_opt.errors import InputError, PrfaasOptError
-from prfaas_opt.planning.batch import planned_each
+from prfaas_opt.planning.batch import planned_each, planned_together
 from prfaas_opt.scenario import Scenario
 from prfaas_opt.study.columns import Answer, InputColumns, failed, schema_of, table_of
 from prfaas_opt.study.fields import value_in
@@ -25,6 +25,18 @@ def plan_chunk(rows: Rows, start: int, stop: int) -> pa.Table:
     """The plans of rows ``start`` to ``stop``, with what went in; what fails is a row with an error code."""
     return _planner(rows).table(start, min(stop, len(rows)))
 
+
+def rows_at_once(rows: Rows) -> int:
+    """How many rows make a chunk: many where they are planned together, few where each takes its time.
+
+    It follows from the study alone, by its first row, as the output's last digits may depend on it.
+    """
+    first = ScenarioMaker(rows.base, rows.fields).make(rows.values(0, 1), rows.where, 0)[0]
+    slow = rows.detail == "full" or (isinstance(first, Scenario) and not planned_together(first, rows.objective))
+    return _ROWS_ONE_BY_ONE if slow else _ROWS_TOGETHER
+
+
+_ROWS_TOGETHER, _ROWS_ONE_BY_ONE = 4000, 200
 
 _last: list[_Planner] = []
 
@@ -63,7 +75,9 @@ class _Planner:
     def _answers(self, made: Sequence[Scenario | InputError], names: Sequence[str | None], start: int) -> list[Answer]:
         checked = [self._with_known_problems(each, start + index) for index, each in enumerate(made)]
         scenarios = [each for each in checked if isinstance(each, Scenario)]
-        plans = iter(zip(scenarios, planned_each(scenarios, self.rows.objective), strict=True))
+        plans = iter(
+            zip(scenarios, planned_each(scenarios, self.rows.objective, self.rows.detail == "full"), strict=True)
+        )
         return [
             self._answer(*next(plans)) if isinstance(each, Scenario) else failed(name, each)
             for name, each in zip(names, checked, strict=True)

@@ -19,6 +19,7 @@ from prfaas_opt.io.yaml_file import parse_document, read_document
 from prfaas_opt.scenario import Objective
 from prfaas_opt.study.axes import StudyRows
 from prfaas_opt.study.axis_fields import Axes, FieldValues, field_name
+from prfaas_opt.study.rows import Detail
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,11 @@ STUDY = Record(
             "what is planned for; default: goodput where slo.ttft is given, else throughput",
             None,
         ),
+        "detail": Field(
+            Choice(get_args(Detail)),
+            "plan: the plan; full: also what-ifs, failures, figures that are off and costs elsewhere, far slower",
+            "plan",
+        ),
         "axes": Field(Axes(), "blocks of rows; the product of them is planned, the last varies fastest"),
     },
     keep_invalid=True,
@@ -92,7 +98,7 @@ def read_study(source: Source, base: Path | None = None, overrides: Mapping[str,
         scenario = apply_overrides(scenario, overrides)
     name = values["name"] or (printable(Path(source).stem) if isinstance(source, str | Path) else "study")
     fields = tuple(name for block in values["axes"] for name in block.fields)
-    rows = StudyRows(name, scenario, fields, values["objective"], values["axes"])
+    rows = StudyRows(name, scenario, fields, values["objective"], values["axes"], values["detail"])
     _check_first_row(rows, document)
     return rows
 

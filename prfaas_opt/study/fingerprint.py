@@ -40,6 +40,7 @@ def made_from(rows: Rows, inputs: Mapping[str, str], chunk_rows: int) -> dict[st
     return {
         "the number of rows": str(len(rows)),
         "the objective": str(rows.objective),
+        "the detail": rows.detail,
         **inputs,
         "the base scenario": digest(json.dumps([rows.base.name, rows.base.data], default=str).encode()),
         **dict(sorted(_files(rows))),

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     from prfaas_opt.errors import Problem
     from prfaas_opt.io.document import Document
     from prfaas_opt.scenario import Objective
+
+
+Detail = Literal["plan", "full"]
+"""The plan, or also what takes plans of other scenarios: what-ifs, failures, figures that are off, cost elsewhere."""
 
 
 class Rows(Protocol):
@@ -29,6 +33,10 @@ class Rows(Protocol):
     @property
     def objective(self) -> Objective | None:
         """What is planned for; None: as ``plan`` chooses."""
+
+    @property
+    def detail(self) -> Detail:
+        """What is told of each."""
 
     def __len__(self) -> int:
         """How many scenarios there are."""

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.study.chunks import rows_at_once
 from prfaas_opt.study.engines.chunk import Chunks, from_bytes
 from prfaas_opt.study.fingerprint import made_from
 from prfaas_opt.study.summary import StudyRun, Tally
@@ -17,9 +18,6 @@ from prfaas_opt.study.work_folder import WorkFolder, work_folder_of
 if TYPE_CHECKING:
     from prfaas_opt.study.engines import Engine
     from prfaas_opt.study.rows import Rows
-
-CHUNK_ROWS = 1000
-"""Rows that are planned together and kept together: what a kill may lose, for each worker."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ def run_rows(
     *,
     inputs: Mapping[str, str],
     fresh: bool = False,
-    chunk_rows: int = CHUNK_ROWS,
+    chunk_rows: int | None = None,
     show: Show = lambda _: None,
 ) -> StudyRun:
     """Plans all rows, and writes them where an output is named.
@@ -68,7 +66,8 @@ def run_rows(
         output: file to write; its ending says the format.
         inputs: digests of the files that the study was read from, by their name in words.
         fresh: replace what is there, whether done or half done.
-        chunk_rows: rows of a chunk.
+        chunk_rows: rows that are planned and kept together, what a kill may lose for each worker; None: as the study
+            suggests.
         show: is told how far it is.
 
     Raises:
@@ -77,6 +76,7 @@ def run_rows(
     """
     if not len(rows):
         raise InputError(Problem("no-rows", rows.name, "has no rows, expected scenarios", "add a row"))
+    chunk_rows = chunk_rows or rows_at_once(rows)
     chunks = Chunks(len(rows), chunk_rows)
     if output is None:
         return _tallied(rows, engine, chunks, show)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from prfaas_opt.planning.decoding import Decoding
     from prfaas_opt.scenario import Objective, Scenario
 
+_OBJECTIVES = (None, "throughput")
 _MOST_GROUPS = 16
 _LEAST_TOGETHER = 20
 """Fewer scenarios of a kind are planned by themselves: tables cost as much as so many plans."""
@@ -41,7 +42,7 @@ class BatchPlanner:
     ) -> list[results.Plan | PrfaasOptError]:
         """The plan of each scenario, as ``planned_alone`` gives it, or the error that it ends with."""
         answers: list[results.Plan | PrfaasOptError | None] = [None] * len(scenarios)
-        if objective in (None, "throughput"):
+        if objective in _OBJECTIVES:
             for group, numbers in self._by_group(scenarios):
                 for number, plan in _planned_together(group, scenarios, numbers):
                     answers[number] = plan
@@ -98,6 +99,11 @@ def _planned_together(
     numbers, scenarios, decoded = zip(*kept, strict=True) if kept else ((), (), ())
     figured = figures(group, given, found, group.baselines(scenarios))
     return list(zip(numbers, plans(group, scenarios, decoded, given, found, figured), strict=True))
+
+
+def planned_together(scenario: Scenario, objective: Objective | None = None) -> bool:
+    """Whether a scenario is of a kind that is planned together with others."""
+    return objective in _OBJECTIVES and key_of(scenario) is not None
 
 
 def _planned_by_itself(scenario: Scenario, objective: Objective | None) -> results.Plan | PrfaasOptError:
