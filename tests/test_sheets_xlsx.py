@@ -12,6 +12,7 @@ import pytest
 from prfaas_opt.errors import InputError
 from prfaas_opt.sheets import xlsx
 from prfaas_opt.sheets.book import Flaw
+from prfaas_opt.sheets.extent import count_cells, extent
 from prfaas_opt.sheets.reading import read_scenarios
 from tests import hostile_sheets
 from tests.hostile_sheets import sheet_xml
@@ -22,14 +23,15 @@ CELLS = (
     '<c r="{0}"{1}><f>1</f><v>0</v></c>',
     '<c r="{0}"{1}><f>1</f><v/></c>',
     '<c r="{0}"{1}><f>1</f></c>',
-    '<c r="{0}" t="e"{1}><v>#N/A</v></c>',
-    '<c r="{0}" t="e"{1}><f>x</f><v>#N/A</v></c>',
-    '<c r="{0}" t="e"{1}><v>#REF!</v></c>',
-    '<c r="{0}" t="str"{1}><f>x</f><v></v></c>',
-    '<c r="{0}" t="inlineStr"{1}><is><t>abc</t></is></c>',
-    '<c r="{0}" t="s"{1}><v>0</v></c>',
+    '<c r="{0}"{1} t="e"><v>#N/A</v></c>',
+    '<c r="{0}"{1} t="e"><f>x</f><v>#N/A</v></c>',
+    '<c r="{0}"{1} t="e"><v>#REF!</v></c>',
+    '<c r="{0}"{1} t="str"><f>x</f><v></v></c>',
+    '<c r="{0}"{1} t="inlineStr"><is><t>abc</t></is></c>',
+    '<c r="{0}"{1} t="s"><v>0</v></c>',
     '<c r="{0}"{1}/>',
 )
+"""Attributes in the order in which programs write them: reference, style, type."""
 
 
 def made(seed: int) -> str:
@@ -46,11 +48,12 @@ def made(seed: int) -> str:
 
 def looked(rows: str, recalculates: bool, plain: bool, edit: Any = lambda part: part) -> Any:
     part = edit(sheet_xml(rows)).encode()
-    cells, is_plain = xlsx.count_cells(part)
-    assert is_plain == plain
+    cells, is_plain = count_cells(part)
+    size = extent(part, cells) if is_plain else None
+    assert (size is not None) == plain
     assert cells >= 20
     looker = xlsx.Looker({"2"}, recalculates, [7], "test")
-    marks = looker.look(part, xlsx.extent(part, cells) if plain else None)
+    marks = looker.look(part, None if size is None else xlsx.Marks(rows=size[0], columns=size[1]))
     return marks.flaws, marks.percents, marks.hidden_rows, marks.text_bytes
 
 
@@ -82,10 +85,9 @@ def test_which_cells_have_no_value() -> None:
 def test_where_a_sheet_ends() -> None:
     def size(*references: str) -> tuple[int, int]:
         part = sheet_xml("".join(f'<c r="{reference}"/>' for reference in references)).encode()
-        cells, plain = xlsx.count_cells(part)
-        marks = xlsx.extent(part, cells) if plain else None
-        assert marks is not None
-        return marks.rows, marks.columns
+        found = extent(part, count_cells(part)[0])
+        assert found is not None
+        return found
 
     assert size("A1", "C70001", "B3") == (70001, 3)
     assert size("AB1", "A2") == (2, 28)
@@ -108,3 +110,29 @@ def test_numbers_that_are_none(tmp_path: Path, number: str) -> None:
     except InputError as error:
         found = [problem.where for problem in error.problems]
     assert found in (["S!B2"], ["plan.xlsx"])
+
+
+FAR = '<row r="1"><c r="A1"><v>1</v></c>{}</row>'
+
+
+@pytest.mark.parametrize(
+    "cell",
+    [
+        '<c r="A2" r="XFD1048576"><v>1</v></c>',
+        "<c r=\"A2\" r ='XFD1048576'><v>1</v></c>",
+        '<c r="A2"\nr= "XFD1048576"><v>1</v></c>',
+        '<c r="xfd1048576"><v>1</v></c>',
+        '<c r="A4294967295"><v>1</v></c>',
+        '<c r="A99999999999"><v>1</v></c>',
+        '<c r="A0"><v>1</v></c>',
+        '<c r="$A$2"><v>1</v></c>',
+        '<x:c r="XFD1048576"><v>1</v></x:c>',
+        '<c t="n" r="XFD1048576"><v>1</v></c>',
+        '<c r="&#88;FD1048576"><v>1</v></c>',
+        "<c r='XFD1048576'><v>1</v></c>",
+    ],
+)
+def test_references_that_readers_take_differently_are_refused(tmp_path: Path, cell: str) -> None:
+    file = hostile_sheets.xlsx(tmp_path / "plan.xlsx", FAR.format(cell))
+    with pytest.raises(InputError, match=r"at most 2,000|is no complete workbook|expected A1 to XFD1048576"):
+        read_scenarios(file)

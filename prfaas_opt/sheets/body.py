@@ -33,6 +33,7 @@ _SUMS = {
 _SUMS |= {"max", "minimum", "maximum", "summe", "gesamt", "mittelwert", "somme", "moyenne", "total g\u00e9n\u00e9ral"}
 _TOTALS = _SUMS | {f"{before}{word}" for word in _SUMS for before in ("grand ", "sub", "sub-", "sub ")}
 """What the first cell of a row of totals says, in lower case."""
+_BEGINNINGS = {" ", "\u00a0", *(text[0] for text in _TOTALS), *(text[0].upper() for text in _TOTALS)}
 _REMARK = re.compile(r"[*#\u2020]|(notes?|sources?|assum\w*|remarks?|legend)\b", re.IGNORECASE)
 
 
@@ -44,7 +45,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     hidden = set() if include_hidden else table.sheet.hidden_rows
     left_out: list[tuple[int, str]] = []
     texts = [h.column for h in table.headers if h.means.column is not None and _names_something(h.means.column.path)]
-    begins = {text for h in table.headers for text in set(table.column(h.column)) if _is_total(text)}
+    begins = {text for h in table.headers for text in table.distinct(h.column) if _is_total(text)}
     top, lines = table.row + 1, table.sheet.rows[table.row + 1 : table.end]
     if first or any(len(line) > width for line in lines):
         lines = [line[first : last + 1] for line in lines]
@@ -81,7 +82,7 @@ def _names_something(path: str) -> bool:
 
 
 def _is_total(cell: object) -> bool:
-    return cell.__class__ is str and str(cell).strip(" :\u00a0").casefold() in _TOTALS
+    return cell.__class__ is str and str(cell)[:1] in _BEGINNINGS and str(cell).strip(" :\u00a0").casefold() in _TOTALS
 
 
 def _begins_with(cells: list[object], texts: set[object]) -> bool:

@@ -16,6 +16,8 @@ from prfaas_opt.sheets.notation import AmbiguousError, Notation, number, parsed
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from prfaas_opt.sheets.catalogue import Column
 
 MISSING = {"", "n/a", "na", "none", "-", "--", "\u2013", "\u2014", "null", "nil", "nan", NOT_AVAILABLE.casefold()}
@@ -99,6 +101,22 @@ class CellReader:
         if value is None:
             return NOTHING
         return self._other(value)
+
+    def read_all(self, cells: Iterable[Any]) -> dict[Any, Any] | None:
+        """The values of cells that are all well, by the cell; None where something is to be said of one."""
+        values: dict[Any, Any] = {}
+        is_text = self.column.kind == "text"
+        for cell in cells:
+            if is_text and cell.__class__ is str:
+                text = cleaned(cell)
+                if text and text[0] not in _ERROR_SIGNS and text.casefold() not in MISSING:
+                    values[cell] = text
+                    continue
+            found = self.read(cell)
+            if found.trouble is not None or found.note:
+                return None
+            values[cell] = found.value
+        return values
 
     def _number(self, value: float, percent: bool | None) -> Reading:
         if not math.isfinite(value):

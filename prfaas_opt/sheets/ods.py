@@ -11,7 +11,8 @@ from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import encrypted, read_parts, refused
 from prfaas_opt.sheets.book import MOST_CELLS, MOST_COLUMNS, MOST_MARKED, NOT_AVAILABLE, UNCALCULATED, Book, Flaw, Sheet
 from prfaas_opt.sheets.calamine import grids
-from prfaas_opt.sheets.xlsx import check_flaws, check_size
+from prfaas_opt.sheets.extent import check_size
+from prfaas_opt.sheets.xlsx import check_flaws
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -95,7 +95,9 @@ class _Reader:
                     continue
                 whole = column is not None and column.kind in ("count", "tokens") and not header.means.unit
                 cells = table.column(header.column)
-                for text in sorted(v for v in set(cells) if v.__class__ is str and ("," in v or "." in v)):
+                for text in sorted(
+                    v for v in table.distinct(header.column) if v.__class__ is str and ("," in v or "." in v)
+                ):
                     place = table.sheet.place(table.row + 1 + cells.index(text), header.column)
                     evidence.add(cleaned(text), place, whole, beside=column is None)
         return evidence.notation(self._book.delimiter == "semicolon")
@@ -235,9 +237,8 @@ class _Reader:
         flawed = {r for r, column in sheet.flaws if column == c}
         if not flawed and reader.unit != "%" and bool not in set(map(type, cells)):
             # What a cell says is the same wherever it stands, but for percentages: each is read once.
-            known = {cell: reader.read(cell) for cell in set(cells)}
-            if not any(reading.trouble or reading.note for reading in known.values()):
-                values = {cell: reading.value for cell, reading in known.items()}
+            values = reader.read_all(set(cells))
+            if values is not None:
                 return [values[cell] for cell in cells]
         return [
             self._value(reader, sheet, (r, c), i, cell, r in flawed)

@@ -67,6 +67,7 @@ class Table:
     titles: list[str] = field(default_factory=list)
     has_units: bool = False
     _columns: dict[int, Sequence[Any]] = field(default_factory=dict)
+    _distinct: dict[int, frozenset[Any]] = field(default_factory=dict)
 
     def column(self, column: int) -> Sequence[Any]:
         """The cells below a header, to the end of the table."""
@@ -78,6 +79,12 @@ class Table:
             rows = self.sheet.rows[self.row + 1 : self.end]
             self._columns[column] = [row[column] if column < len(row) else "" for row in rows]
         return self._columns[column]
+
+    def distinct(self, column: int) -> frozenset[Any]:
+        """The cells below a header, each once."""
+        if column not in self._distinct:
+            self._distinct[column] = frozenset(self.column(column))
+        return self._distinct[column]
 
     @property
     def columns(self) -> tuple[int, int]:

@@ -10,8 +10,8 @@ from itertools import islice
 from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import refused
 from prfaas_opt.sheets.book import MOST_CELLS, MOST_CHARACTERS, Book, Sheet, cleaned
+from prfaas_opt.sheets.extent import check_size
 from prfaas_opt.sheets.headers import topics
-from prfaas_opt.sheets.xlsx import check_size
 
 MOST_BYTES = 32 * 2**20
 """Of a text file."""

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from prfaas_opt.io.wording import printable
 from prfaas_opt.sheets.archive import encrypted, refused
 from prfaas_opt.sheets.book import Book, Flaw, Sheet
-from prfaas_opt.sheets.xlsx import check_size
+from prfaas_opt.sheets.extent import check_size
 
 if TYPE_CHECKING:
     import xlrd

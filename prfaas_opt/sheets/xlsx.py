@@ -28,18 +28,18 @@ from prfaas_opt.sheets.book import (
     column_number,
 )
 from prfaas_opt.sheets.calamine import grids
+from prfaas_opt.sheets.extent import check_size, count_cells, extent
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable
 
 _TO_SEE = (b"<f", b"hidden", b'"e"')
 """Without these a sheet's XML has no formula, nothing hidden and no error."""
 _TEXTS = re.compile(rb"<(?:\w+:)?sst[\s>/]")
 _MOST_TEXT_BYTES = 128 * 2**20
+_REFERENCE = re.compile(r"[A-Z]{1,3}[1-9][0-9]{0,6}")
 _MANY_STYLES = 20
 _MOST_OUTLINE_BYTES = 8 * 2**20
-_PREFIXED_CELL = re.compile(rb"<(?:\w+:)?c[\s/>]")
-_PIECE_BYTES = 2**20
 _BUILT_IN_PERCENT = {9, 10}
 
 
@@ -171,7 +171,8 @@ def look(part: bytes, name: str, outline: Outline, lengths: list[int]) -> Marks:
     if cells > MOST_CELLS:
         fix = "delete the rows and columns beyond the scenarios"
         raise refused(name, f"has {cells:,} cells, at most {MOST_CELLS:,} cells are read", fix, "too-large")
-    marks = extent(part, cells) if plain else None
+    size = extent(part, cells) if plain else None
+    marks = None if size is None else Marks(rows=size[0], columns=size[1])
     many_texts = len(lengths) and max(lengths) * cells > _MOST_TEXT_BYTES
     styles = outline.percent_styles
     # A look at every cell is quicker than a search for each of many styles.
@@ -189,61 +190,6 @@ def look(part: bytes, name: str, outline: Outline, lengths: list[int]) -> Marks:
         )
         raise refused(name, message, "keep only the scenarios", "too-large")
     return marks
-
-
-def check_size(name: str, rows: int, columns: int) -> None:
-    """Refuses a sheet that reaches further than any of scenarios.
-
-    Raises:
-        InputError: it does.
-    """
-    fix = "delete the rows and columns beyond the scenarios, empty ones too"
-    if columns > MOST_COLUMNS:
-        raise refused(name, f"has {columns:,} columns, at most {MOST_COLUMNS:,} are read", fix, "too-large")
-    if rows * columns > MOST_CELLS:
-        message = f"reaches to row {rows:,} and column {columns:,}, at most {MOST_CELLS:,} cells are read"
-        raise refused(name, message, fix, "too-large")
-
-
-_BEYOND = re.compile(rb'<c r="(?:[A-Z]{2,}|[A-Z](?:[7-9][0-9]{4}|[0-9]{6,}))')
-"""A reference beyond column Z or row 69,999."""
-
-
-def count_cells(part: bytes) -> tuple[int, bool]:
-    """How many cells there are, at most, and whether each is written as programs do: ``<c r="A1"``, without prefix."""
-    if b":c" in part:
-        return sum(1 for _ in _PREFIXED_CELL.finditer(part)), False
-    start, end = part.find(b"<sheetData"), part.rfind(b"</sheetData>")
-    if start < 0 or end < start:
-        return part.count(b"<c"), False
-    cells = part.count(b"<c", start, end)
-    elsewhere = part.count(b"<c ", 0, start) + part.count(b"<c ", end)
-    return cells + elsewhere, not elsewhere and part.count(b'<c r="', start, end) == cells
-
-
-def extent(part: bytes, cells: int) -> Marks | None:
-    """Bounds of the last row and column, from the cells' references; None where one is unusual."""
-    if not _BEYOND.search(part):
-        return Marks(rows=69_999, columns=26)
-    found, rows, columns = 0, 0, set()
-    for piece in _pieces(part):
-        references = re.findall(rb'<c r="([A-Z]{1,3})([1-9][0-9]{0,6})"', piece)
-        found += len(references)
-        columns |= {reference[0] for reference in references}
-        rows = max(rows, max((int(row) for row in {reference[1] for reference in references}), default=0))
-    if found != cells:
-        return None
-    return Marks(rows=rows, columns=max(column_number(each.decode()) + 1 for each in columns))
-
-
-def _pieces(part: bytes) -> Iterator[bytes]:
-    """A sheet's XML in pieces, each of whole references, so that they are not all held at once."""
-    start = 0
-    while start < len(part):
-        end = part.find(b"<c ", start + _PIECE_BYTES)
-        end = len(part) if end < 0 else end
-        yield part[start:end]
-        start = end
 
 
 def check_flaws(name: str, flaws: dict[Place, Flaw], more: int = 0) -> None:
@@ -337,10 +283,13 @@ class Looker:
     def _cell(self, attributes: dict[str, str]) -> None:
         reference = attributes.get("r", "")
         row = reference.lstrip("ABCDEFGHIJKLMNOPQRSTUVWXYZ")
-        if row.isdecimal() and len(row) < len(reference) <= 10:
-            self._row, self._column = int(row) - 1, column_number(reference[: -len(row)])
-        else:
+        if not reference:
             self._column += 1
+        elif not _REFERENCE.fullmatch(reference):
+            message = f"has a cell called {printable(reference[:20])}, expected A1 to XFD1048576"
+            raise refused(self._name, message, "open it in a spreadsheet program and save it anew", "damaged-file")
+        else:
+            self._row, self._column = int(row) - 1, column_number(reference[: -len(row)])
         marks = self._marks
         if self._column >= MOST_COLUMNS:
             check_size(self._name, self._row + 1, self._column + 1)
