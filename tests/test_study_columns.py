@@ -334,3 +334,16 @@ def test_chunks_are_large_where_rows_are_planned_together(
     fields: tuple[str, ...], row: tuple[Any, ...], detail: Any, expected: int
 ) -> None:
     assert rows_at_once(ListedRows(fields, [row], detail=detail)) == expected
+
+
+def test_fields_that_nobody_gave_and_names_are_no_inputs() -> None:
+    class Outlined(ListedRows):
+        outline = ("clusters",)
+
+    clusters = {"pd": {"role": "pd", "hardware": "H20", "instances": 8}}
+    rows = Outlined(("clusters", "links", "name", "clusters.pd.instances"), [(clusters, [], "alone", 6)])
+    record = plan_chunk(rows, 0, 1).to_pylist()[0]
+    assert [name for name in record if name.startswith("input.")] == ["input.links", "input.clusters.pd.instances"]
+    assert record["name"] == "alone"
+    assert record["status"] == "optimal"
+    assert record["instances.prfaas"] == 0

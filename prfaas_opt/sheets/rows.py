@@ -49,6 +49,11 @@ class SheetRows:
     _problems: Mapping[int, tuple[Problem, ...]] = field(repr=False)
     detail: Detail = "plan"
 
+    @property
+    def outline(self) -> tuple[str, ...]:
+        """The fields that no cell gives: they say which clusters a row has."""
+        return tuple(field for field in self.fields if field in ("clusters", "links") and field not in self._letters)
+
     def __len__(self) -> int:
         """How many scenarios there are."""
         return len(self._row_numbers)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from prfaas_opt.errors import InputError, PrfaasOptError
 from prfaas_opt.planning.batch import planned_each, planned_together
 from prfaas_opt.scenario import Scenario
-from prfaas_opt.study.columns import Answer, InputColumns, failed, schema_of, table_of
+from prfaas_opt.study.columns import Answer, InputColumns, failed, input_fields, schema_of, table_of
 from prfaas_opt.study.fields import value_in
 from prfaas_opt.study.notes import Notes
 from prfaas_opt.study.scenarios import ScenarioMaker
@@ -54,7 +54,7 @@ class _Planner:
     def __init__(self, rows: Rows) -> None:
         self.rows = rows
         self._maker = ScenarioMaker(rows.base, rows.fields)
-        self._inputs = InputColumns(rows.base, self._maker.fields)
+        self._inputs = InputColumns(rows.base, self._maker.fields, input_fields(rows))
         self._notes = Notes()
         self._schema = schema_of(rows)
         self._name_at = next((i for i, field in enumerate(rows.fields) if field == "name"), None)

@@ -12,7 +12,8 @@ Columns, in this order:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Container, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from prfaas_opt import results
 from prfaas_opt.errors import PrfaasOptError, Problem
 from prfaas_opt.study.fields import SUFFIXES, StudyField, value_in
 from prfaas_opt.study.plan_columns import Column, arrays_of, arrow_type, columns_of, json_text, nodes_of, unit_of
-from prfaas_opt.study.rows import UNSET
+from prfaas_opt.study.rows import UNSET, told_fields
 from prfaas_opt.version import __version__
 
 if TYPE_CHECKING:
@@ -79,11 +80,16 @@ def _input_column(field: StudyField) -> Column:
     return Column(f"{INPUT}{field.column}", form.type, unit, field.kind.expected if field.kind else "")
 
 
+def input_fields(rows: Rows) -> tuple[str, ...]:
+    """The fields that have a column of what went in; the name of a row stands in ``name``."""
+    return tuple(field for field in told_fields(rows) if field != "name")
+
+
 def schema_of(rows: Rows) -> pa.Schema:
     """The schema of a study's table, the same for every chunk of it."""
     import pyarrow as pa
 
-    columns = columns_in([StudyField(each) for each in rows.fields], _extra(rows))
+    columns = columns_in([StudyField(each) for each in input_fields(rows)], _extra(rows))
     metadata: dict[str | bytes, str | bytes] = {
         "study": rows.name,
         "objective": rows.objective or "",
@@ -205,9 +211,10 @@ def failed(name: str | None, error: PrfaasOptError) -> Answer:
 class InputColumns:
     """The columns of what went in."""
 
-    def __init__(self, base: Document, fields: Sequence[StudyField]) -> None:
+    def __init__(self, base: Document, fields: Sequence[StudyField], told: Container[str]) -> None:
         self._fields = fields
         self._of_base = [_of_base(base, field, fields) for field in fields]
+        self._told = [field.text in told for field in fields]
 
     def arrays(self, values: Sequence[Sequence[Any]], reads: Sequence[Sequence[Any]], rows: int) -> list[pa.Array[Any]]:
         """Their values in some rows, by field as given and as read; last those that are none of their field's."""
@@ -215,7 +222,8 @@ class InputColumns:
 
         arrays: list[Any] = []
         odd: list[dict[str, Any]] = [{} for _ in range(rows)]
-        for field, of_base, given, read in zip(self._fields, self._of_base, values, reads, strict=True):
+        columns = zip(self._fields, self._of_base, values, reads, strict=True)
+        for field, of_base, given, read in itertools.compress(columns, self._told):
             alike = field.all_shown(given, read)
             if alike is not None:
                 arrays.append(pa.array(alike, arrow_type(field.form.type)))

@@ -54,6 +54,12 @@ class Rows(Protocol):
         """What is known to be wrong with a row before it is planned."""
 
 
+def told_fields(rows: Rows) -> tuple[str, ...]:
+    """The fields that somebody gave: all but those of ``rows.outline``, if it has one, which only hold the others."""
+    outline = getattr(rows, "outline", ())
+    return tuple(field for field in rows.fields if field not in outline)
+
+
 class _Unset:
     """Stands for a field that a row leaves as the base has it."""
 

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from prfaas_opt.scenario import Objective
 from prfaas_opt.study.engines.chunk import INTERNAL, WORKER_DIED
-from prfaas_opt.study.rows import UNSET
+from prfaas_opt.study.rows import UNSET, told_fields
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -126,7 +126,10 @@ class Tally:
 
 def _values(rows: Rows, row: int) -> dict[str, Any]:
     (values,) = rows.values(row, row + 1)
-    return {field: value for field, value in zip(rows.fields, values, strict=True) if value is not UNSET}
+    told = told_fields(rows)
+    return {
+        field: value for field, value in zip(rows.fields, values, strict=True) if value is not UNSET and field in told
+    }
 
 
 def _samples(rows: Rows) -> tuple[Drawn, ...]:
