@@ -1,4 +1,4 @@
-"""Reports of studies against plain Python that compares every row with every other."""
+"""What reports of studies conclude, against plain Python that compares every row with every other."""
 
 from __future__ import annotations
 
@@ -11,54 +11,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import jsonschema
-import msgspec
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from prfaas_opt.cli import app
 from prfaas_opt.errors import InputError
-from prfaas_opt.schemas import schema
 from prfaas_opt.study.report.break_even import break_even_along
 from prfaas_opt.study.report.frame import Levels
 from prfaas_opt.study.report.lines import Axis, axes_of, lines_along
 from prfaas_opt.study.report.pareto import non_dominated
-from prfaas_opt.study_api import run_study
-from prfaas_opt.study_report_api import StudyReport, report_study, write_report
+from prfaas_opt.study_report_api import StudyReport, report_study
+from tests.reports import BANDWIDTH, Row, results
 
-Row = dict[str, Any]
-BANDWIDTH = "links.0.bandwidth_gbps"
 QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-NUMBERS: dict[str, pa.DataType] = {
-    "served_rps": pa.float64(),
-    "cost.usd_per_thousand_requests": pa.float64(),
-    "ttft_s.p90": pa.float64(),
-    "egress_gbps": pa.float64(),
-    "ratio": pa.float64(),
-    "cost.ratio": pa.float64(),
-    "offload_share": pa.float64(),
-    f"input.{BANDWIDTH}": pa.float64(),
-    "input.clusters.pd.instances": pa.int64(),
-}
-
-
-def results(path: Path, rows: Sequence[Row], metadata: dict[str, str] | None = None) -> Path:
-    """A file of results with a few columns; what a row does not have is null."""
-    texts = {"status": "optimal", "bottlenecks": "egress", "name": "base", "input.model": "m"}
-    columns: dict[str, pa.Array[Any]] = {"row": pa.array([row.get("row", i) for i, row in enumerate(rows)], pa.int64())}
-    for name, default in texts.items():
-        columns[name] = pa.array([row.get(name, default) for row in rows], pa.string())
-    for name, kind in NUMBERS.items():
-        columns[name] = pa.array([row.get(name) for row in rows], kind)
-    table = pa.table(columns).replace_schema_metadata({"schema_version": "1", "study": "t", **(metadata or {})})
-    pq.write_table(table, path, row_group_size=7)
-    return path
 
 
 # The front.
@@ -302,7 +268,9 @@ def test_keys_of_many_axes_are_not_mixed_up() -> None:
     axes = [Axis(each) for each in (first, *twice)]
     lines = lines_along(axes[0], axes, np.arange(100_000))
     assert lines.count == 50_000
-    found = break_even_along(lines, np.repeat([0.5, 2.0], 50_000), np.ones(100_000, dtype=bool), "throughput")
+    found = break_even_along(
+        lines, np.repeat([0.5, 2.0], 50_000), np.ones(100_000, dtype=bool), np.arange(100_000), "throughput"
+    )
     assert found is not None
     assert [(each.pays, each.low, each.high, each.lines) for each in found.alike] == [("from", 0.0, 1.0, 50_000)]
 
@@ -312,210 +280,3 @@ def test_columns_drawn_by_themselves_do_not_change_together() -> None:
     one, other = (Levels(name, rng.permutation(99), np.arange(99.0)) for name in "ab")
     falling = Levels("c", 98 - one.codes, np.arange(99.0))
     assert [(axis.name, axis.together) for axis in axes_of([one, other, falling], 99)] == [("a", ("c",)), ("b", ())]
-
-
-# What is written.
-
-
-@pytest.fixture(scope="module")
-def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("study")
-    axes = {
-        "model": ["internal-1t", "minimax-m2.5", "kimi-k2.5"],
-        "links.0.bandwidth": ["1Gbps", "10Gbps", "100Gbps"],
-        "clusters.prfaas.price_per_gpu_hour": [1, 8],
-    }
-    base = {"clusters.pd.price_per_gpu_hour": 1, "baseline.hardware": "H20", "baseline.instances": 12}
-    definition = {"name": "a study", "set": base, "axes": [{"grid": axes}]}
-    for suffix in ("parquet", "csv", "jsonl"):
-        run_study(definition, folder / f"out.{suffix}")
-    return folder
-
-
-def test_every_format_gives_the_same_report(study: Path) -> None:
-    reports = [report_study(study / f"out.{suffix}") for suffix in ("parquet", "csv", "jsonl")]
-    plain = [
-        msgspec.to_builtins(each) | {"source": "", "study": ""} | {"axes": [a.name for a in each.axes]}
-        for each in reports
-    ]
-    assert plain[0] == plain[1] == plain[2]
-    assert (reports[0].rows, reports[0].planned, reports[0].study) == (18, 12, "a study")
-    assert reports[0].by_status == {"error": 6} | {
-        key: value for key, value in reports[0].by_status.items() if key != "error"
-    }
-    assert reports[0].pareto.objectives == ("throughput", "cost", "ttft", "egress")
-
-
-def test_break_even_of_a_study_is_what_plans_say(study: Path) -> None:
-    from prfaas_opt import load_scenario, plan
-
-    report = report_study(study / "out.parquet")
-    found = next(each for each in report.break_even if each.axis == BANDWIDTH and each.measure == "throughput")
-    intervals = {line.values["model"]: (line.low, line.high) for line in found.each}
-    assert intervals == {"internal-1t": (1.0, 10.0), "minimax-m2.5": (10.0, 100.0)}
-    for model, (low, high) in intervals.items():
-        ratios = [
-            plan(load_scenario(overrides={"model": model, "links.0.bandwidth": f"{b}Gbps"})).ratio for b in (low, high)
-        ]
-        assert ratios[0] is not None
-        assert ratios[1] is not None
-        assert ratios[0] < 1 < ratios[1]
-    price = next(each for each in report.break_even if each.axis.endswith("price_per_gpu_hour"))
-    assert price.measure == "cost"
-    assert {line.pays for line in price.each} <= {"until", "always", "never"}
-
-
-def run(*arguments: str, width: int = 80) -> Any:
-    return CliRunner(env={"COLUMNS": str(width), "NO_COLOR": "1"}).invoke(app, ["study", "report", *arguments])
-
-
-def test_the_terminal_shows_all_answers_within_its_width(study: Path) -> None:
-    done = run(str(study / "out.parquet"))
-    assert done.exit_code == 0, done.output
-    assert max(map(len, done.stdout.splitlines())) <= 80
-    assert "a study: 12 of 18 rows have a plan" in done.stdout
-    for title in ("Pareto-optimal", "Where the bottleneck changes along bandwidth (Gbps)", "Main effects on cost"):
-        assert title in done.stdout
-    assert "Where remote prefill pays along bandwidth (Gbps)" in done.stdout
-
-
-def test_json_is_as_its_schema_says(study: Path) -> None:
-    done = run(str(study / "out.parquet"), "--json", "--pareto", "throughput, cost")
-    answer = json.loads(done.stdout)
-    jsonschema.validate(answer, schema("study report"))
-    assert answer["command"] == "study report"
-    assert answer["data"]["pareto"]["objectives"] == ["throughput", "cost"]
-
-
-def test_files_hold_the_report(study: Path, tmp_path: Path) -> None:
-    page, table = tmp_path / "r.md", tmp_path / "r.csv"
-    report = report_study(study / "out.parquet")
-    assert run(str(study / "out.parquet"), "-o", str(page)).exit_code == 0
-    write_report(report, table)
-    text = page.read_text(encoding="utf-8")
-    assert "| 1 to 10 | from there on |" in text
-    assert text.count("\n## ") >= 6
-    lines = table.read_text(encoding="utf-8").splitlines()
-    sections = {line.split(",")[0] for line in lines[1:]}
-    assert sections == {"pareto", "bottlenecks", "changes", "effects", "break-even"}
-
-
-def test_a_part_of_the_rows_is_as_a_file_of_them(study: Path, tmp_path: Path) -> None:
-    table = pq.read_table(study / "out.parquet")
-    model, bandwidth = (table[f"input.{name}"].to_pylist() for name in ("model", BANDWIDTH))
-    kept = [m == "internal-1t" and b == 10.0 for m, b in zip(model, bandwidth, strict=True)]
-    pq.write_table(table.filter(pa.array(kept)), tmp_path / "part.parquet")
-    expected = report_study(tmp_path / "part.parquet")
-    assert expected.rows == 2
-    for spelt, value in (("links.0.bandwidth", "10Gbps"), ("links[0].bandwidth", "10"), (BANDWIDTH, "10.0")):
-        found = report_study(study / "out.parquet", where={"model": "internal-1t", spelt: value})
-        assert msgspec.structs.replace(found, where={}, source="") == msgspec.structs.replace(expected, source="")
-    done = run(str(study / "out.parquet"), "--where", "model=internal-1t", "--where", "links.0.bandwidth=10Gbps")
-    assert "all 2 rows with model internal-1t, links.0.bandwidth 10Gbps have a plan" in " ".join(done.stdout.split())
-
-
-@pytest.mark.parametrize(
-    ("where", "words"),
-    [
-        ({"modle": "internal-1t"}, "did you mean model"),
-        ({"model": "gpt"}, "expected a value that rows have: internal-1t"),
-        ({"links.0.bandwidth": "11Gbps"}, "rows have: 1, 10, 100"),
-        ({"links.0.bandwidth": "wide"}, "found wide"),
-    ],
-)
-def test_what_rows_are_limited_to_must_be_there(study: Path, where: dict[str, str], words: str) -> None:
-    with pytest.raises(InputError) as error:
-        report_study(study / "out.parquet", where=where)
-    assert words in str(error.value)
-    assert error.value.problems[0].where.startswith("--where")
-
-
-def test_names_of_scenarios_are_shown_and_run_nowhere(tmp_path: Path) -> None:
-    rows = [{"name": f"=site {i}", "served_rps": float(i + 1)} for i in range(3)]
-    path = results(tmp_path / "r.parquet", rows)
-    table = pq.read_table(path)
-    pq.write_table(table.append_column("input.name", table["name"]), path)
-    report = report_study(path, ["throughput"])
-    assert [(each.row, each.name) for each in report.pareto.rows] == [(2, "=site 2")]
-    assert report.axes == ()
-    model = pa.array(["=cmd", "b", "[bold]"])
-    at = table.schema.get_field_index("input.model")
-    pq.write_table(table.set_column(at, "input.model", model), path)
-    write_report(report_study(path, ["throughput"]), tmp_path / "r.csv")
-    assert ",'=cmd," in (tmp_path / "r.csv").read_text(encoding="utf-8")
-    assert "[bold]" in run(str(path)).stdout
-
-
-# What is wrong.
-
-
-@pytest.mark.parametrize(
-    ("make", "code", "words"),
-    [
-        ("missing", "missing-file", "no such file"),
-        ("text", "unknown-format", "expected one of"),
-        ("cut parquet", "unreadable-file", "cannot be read"),
-        ("cut csv", "unreadable-file", "cannot be read"),
-        ("cut jsonl", "unreadable-file", "no line of results"),
-        ("other columns", "wrong-file", "no results of a study"),
-        ("a scenario", "unknown-format", "expected one of"),
-        ("no rows", "empty-file", "holds no rows"),
-        ("empty csv", "unreadable-file", ""),
-        ("version", "wrong-version", "expected 1"),
-        ("twice", "duplicate-key", "row 3 more than once"),
-        ("texts", "unreadable-file", "not as study writes it"),
-    ],
-)
-def test_what_is_no_file_of_results_is_refused(study: Path, tmp_path: Path, make: str, code: str, words: str) -> None:
-    path = tmp_path / "r.parquet"
-    rows: list[Row] = [{"served_rps": 1.0} for _ in range(5)]
-    match make:
-        case "text":
-            path = tmp_path / "r.txt"
-            path.write_text("x")
-        case "a scenario":
-            path = tmp_path / "s.yaml"
-            path.write_text("model: internal-1t")
-        case "cut parquet":
-            path.write_bytes((study / "out.parquet").read_bytes()[:-100])
-        case "cut csv" | "cut jsonl":
-            path = tmp_path / f"r.{make[4:]}"
-            path.write_bytes((study / f"out.{make[4:]}").read_bytes()[:-900])
-        case "other columns":
-            pq.write_table(pa.table({"row": [1], "input.x": [2]}), path)
-        case "no rows":
-            results(path, [])
-        case "empty csv":
-            path = tmp_path / "r.csv"
-            path.write_text("")
-        case "version":
-            results(path, rows, {"schema_version": "7"})
-        case "twice":
-            results(path, [each | {"row": min(i, 3)} for i, each in enumerate(rows)])
-        case "texts":
-            table = pq.read_table(results(path, rows))
-            at = table.schema.get_field_index("served_rps")
-            pq.write_table(table.set_column(at, "served_rps", pa.array(["fast"] * 5)), path)
-    done = run(str(path), "--json")
-    assert done.exit_code == 4, done.output
-    (problem,) = json.loads(done.stdout)["errors"]
-    assert problem["code"] == code
-    assert words in problem["message"]
-    assert path.name in problem["where"]
-
-
-def test_a_report_does_not_replace_its_source(study: Path, tmp_path: Path) -> None:
-    done = run(str(study / "out.csv"), "-o", str(study / "out.csv"))
-    assert done.exit_code == 4
-    assert "the file of results itself" in done.stderr
-    done = run(str(study / "out.csv"), "-o", str(tmp_path / "r.pdf"))
-    assert done.exit_code == 4
-    assert "expected .md or .csv" in done.stderr
-
-
-def test_rows_without_a_plan_make_a_report_that_says_so(tmp_path: Path) -> None:
-    path = results(tmp_path / "r.parquet", [{"status": "error", f"input.{BANDWIDTH}": b} for b in (1.0, 2.0)])
-    report = report_study(path)
-    assert (report.planned, report.pareto.count, report.effects, report.changes) == (0, 0, (), ())
-    assert run(str(path)).exit_code == 0
-    assert run(str(path), "--pareto", "throughput").exit_code == 0

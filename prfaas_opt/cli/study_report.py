@@ -33,6 +33,14 @@ def study_report(
             show_default=False,
         ),
     ] = None,
+    refine: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="STUDY",
+            help="Study file of OUT: narrow break-evens to 0.1 % by planning between rows.",
+            show_default=False,
+        ),
+    ] = None,
     top: Annotated[int, typer.Option(min=1, help="Rows of each table on the terminal.")] = 12,
     output: Annotated[
         Path | None,
@@ -53,7 +61,7 @@ def study_report(
     if output is not None:
         check_report_output(file, output)
     names = None if pareto is None else [name.strip() for name in pareto.split(",") if name.strip()]
-    report = report_study(file, names, overrides(where, option="--where"))
+    report = report_study(file, names, overrides(where, option="--where"), refine)
     if output is not None:
         write_report(report, output)
     if as_json:

@@ -128,6 +128,9 @@ class PayingLine(Struct, frozen=True, kw_only=True):
     ]
     low: Annotated[float | None, Meta(description="the break-even lies between these neighbours; the first of several")]
     high: float | None
+    low_row: Annotated[int | None, Meta(description="the row at the lower of them")]
+    refined_low: Annotated[float | None, Meta(description="with --refine: it lies between these, planned anew")] = None
+    refined_high: float | None = None
 
 
 class PayingLines(Struct, frozen=True, kw_only=True):

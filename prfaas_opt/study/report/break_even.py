@@ -6,7 +6,7 @@ An interval is between neighbouring rows of the study: where in it the break-eve
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -34,10 +34,16 @@ def is_bandwidth_or_price(name: str) -> bool:
     return field.startswith(("bandwidth", "price_per_"))
 
 
+def pays(ratio: Any) -> Any:
+    """Whether a ratio over the homogeneous cluster is more than that cluster itself, beyond rounding; of arrays too."""
+    return ratio > 1 + _ROUNDING
+
+
 def break_even_along(
     lines: Lines,
     ratios: NDArray[np.float64],
     sends: NDArray[np.bool_],
+    numbers_of_rows: NDArray[np.int64],
     measure: Literal["throughput", "cost"],
 ) -> BreakEven | None:
     """The lines along an axis by where remote prefill begins or stops to pay; None where no line has two ratios.
@@ -46,6 +52,7 @@ def break_even_along(
         lines: along the axis.
         ratios: of each row, over the homogeneous cluster; NaN where there is none.
         sends: whether the plan of a row prefills anything remotely.
+        numbers_of_rows: the rows' own.
         measure: of what the ratios are.
     """
     has = ~np.isnan(ratios[lines.rows])
@@ -53,13 +60,13 @@ def break_even_along(
     line = lines.line[places]
     numbers, starts, sizes = np.unique(line, return_index=True, return_counts=True)
     rows = lines.rows[places]
-    pays = (ratios[rows] > 1 + _ROUNDING) & sends[rows]
+    paying = pays(ratios[rows]) & sends[rows]
     # Between neighbours that have a ratio.
-    flips = np.flatnonzero((np.diff(line) == 0) & (pays[1:] != pays[:-1]))
+    flips = np.flatnonzero((np.diff(line) == 0) & (paying[1:] != paying[:-1]))
     flipped, first, flip_counts = np.unique(line[flips], return_index=True, return_counts=True)
-    kind = np.where(pays[starts], _ALWAYS, _NEVER)
+    kind = np.where(paying[starts], _ALWAYS, _NEVER)
     at = np.searchsorted(numbers, flipped)
-    kind[at] = np.where(flip_counts > 1, _BETWEEN, np.where(pays[flips[first]], _UNTIL, _FROM))
+    kind[at] = np.where(flip_counts > 1, _BETWEEN, np.where(paying[flips[first]], _UNTIL, _FROM))
     low, high = starts.copy(), starts.copy()
     low[at], high[at] = flips[first], flips[first] + 1
     two = sizes > 1
@@ -87,7 +94,8 @@ def break_even_along(
     for place in range(min(len(kind), MOST_LINES)):
         start, end = ends(place)
         values = lines.others_at(int(low[place]))
-        each.append(PayingLine(values=values, pays=_WORDS[kind[place]], low=start, high=end))
+        row = int(numbers_of_rows[lines.rows[low[place]]]) if crosses[place] else None
+        each.append(PayingLine(values=values, pays=_WORDS[kind[place]], low=start, high=end, low_row=row))
     return BreakEven(axis=lines.axis.name, measure=measure, lines=len(kind), alike=tuple(alike), each=tuple(each))
 
 

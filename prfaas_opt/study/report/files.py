@@ -145,8 +145,8 @@ def _records(report: StudyReport) -> Iterator[dict[str, Any]]:
                 "section": "break-even",
                 "axis": found.axis,
                 "measure": found.measure,
-                "low": line.low,
-                "high": line.high,
+                "low": line.low if line.refined_low is None else line.refined_low,
+                "high": line.high if line.refined_high is None else line.refined_high,
                 "pays": line.pays,
                 "where": names.values(line.values),
             }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -150,7 +151,7 @@ def read_frame(path: Path) -> Frame:
         rows,
         found[STATUS],
         found.get(BOTTLENECKS),
-        {name: np.concatenate(parts) for name, parts in reader.figures.items()},
+        {name: reader.column(name) for name in figures},
         [found[name] for name in inputs],
         names=NAME in names and _LABELS[0] in names,
     )
@@ -180,15 +181,27 @@ def _schema_of(path: Path) -> pa.Schema:
 
         try:
             return pq.read_schema(path)
-        except (pa.ArrowException, OSError) as error:
+        except (pa.ArrowException, OSError, ValueError) as error:
             reason = str(error).splitlines()[0]
             message = f"cannot be read as Parquet: {reason}"
             fix = "name a file that study wrote, in full"
             raise InputError(Problem("unreadable-file", printable(str(path)), message, fix)) from None
+    _check_end(path)
     part = next(read_in_parts(path), None)
     if part is None:
         raise InputError(Problem("empty-file", printable(str(path)), "holds no rows", "run the study again"))
     return part.schema
+
+
+def _check_end(path: Path) -> None:
+    """Raises that a text file is cut: a reader would take the last row for a whole one."""
+    if not path.is_file() or path.suffix.lower() not in (".csv", ".jsonl"):
+        return
+    with path.open("rb") as file:
+        file.seek(-min(1, path.stat().st_size), os.SEEK_END)
+        if file.read() not in (b"", b"\n"):
+            message = "ends in the middle of a row: it is not whole"
+            raise InputError(Problem("unreadable-file", printable(str(path)), message, "run the study again"))
 
 
 def _check_version(schema: pa.Schema, where: str) -> None:
@@ -237,6 +250,7 @@ class _Column:
         """The whole column."""
         short = name.removeprefix(INPUT)
         whole = np.concatenate(self.parts)
+        self.parts.clear()
         if self.numeric:
             values, codes = np.unique(whole, return_inverse=True)
             if len(values) and np.isnan(values[-1]):  # null first
@@ -272,6 +286,10 @@ class _Reader:
             column.add(part[name])
         for name, figures in self.figures.items():
             figures.append(_numbers(part[name]))
+
+    def column(self, name: str) -> NDArray[np.float64]:
+        """The figures of a column, which are given away."""
+        return np.concatenate(self.figures.pop(name))
 
     def rows(self) -> NDArray[np.int64]:
         """The numbers of all rows."""

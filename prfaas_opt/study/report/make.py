@@ -58,6 +58,9 @@ def report_of(
     planned = np.flatnonzero(frame.planned)
     along = {axis.name: lines_along(axis, axes, planned) for axis in axes}
     notes: list[str] = []
+    repeated = len(planned) - len(np.unique(keys(frame.inputs, planned)))
+    if repeated:
+        notes.append(f"{repeated:,} rows have the fields of an earlier one: neighbours are compared with the first.")
     return StudyReport(
         source=printable(path.name),
         study=frame.study,
@@ -65,7 +68,7 @@ def report_of(
         rows=len(frame),
         planned=len(planned),
         by_status=_counts(frame.status.codes, frame.status.values),
-        repeated=len(planned) - len(np.unique(keys(frame.inputs, planned))),
+        repeated=repeated,
         axes=tuple(_axis(axis, along[axis.name].count > 0) for axis in axes),
         pareto=_pareto(frame, axes, _objectives(frame, chosen)),
         bottlenecks=_bottlenecks(frame, planned),
@@ -157,13 +160,18 @@ def _bottlenecks(frame: Frame, planned: NDArray[np.intp]) -> dict[str, int]:
 
 
 def _changes(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes: list[str]) -> tuple[AxisChanges, ...]:
+    if not frame.planned.any():
+        notes.append("Without a plan there is nothing to conclude; the column error says why each row has none.")
+        return ()
     numeric = [axis for axis in axes if axis.levels.numeric]
-    alone = [axis.name for axis in numeric if not along[axis.name].count]
+    planned = np.flatnonzero(frame.planned)
+    differing = [axis for axis in numeric if len(np.unique(axis.levels.codes[planned])) > 1]
+    alone = [axis.name for axis in differing if not along[axis.name].count]
     if alone:
         listed = ", ".join(alone)
         notes.append(
             f"No two rows with a plan differ in {listed} alone, as where rows are drawn: there are no neighbours to "
-            "compare, so that neither changes of bottleneck nor break-evens are told along it; see the main effects."
+            "compare, and neither changes of bottleneck nor break-evens are told along it; see the main effects."
         )
     if frame.bottlenecks is None:
         notes.append("The file has no column bottlenecks: where they change is not told.")
@@ -181,7 +189,7 @@ def _effects(frame: Frame, axes: Sequence[Axis]) -> tuple[Effect, ...]:
 
 def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes: list[str]) -> tuple[BreakEven, ...]:
     paying = [axis for axis in axes if axis.levels.numeric and is_bandwidth_or_price(axis.name)]
-    if not paying:
+    if not paying and frame.planned.any():
         notes.append("No bandwidth and no price is an axis: there is no break-even along one.")
     # A plan that sends nothing may beat the homogeneous cluster too, by its counts: remote prefill does not pay there.
     sends = frame.figures[OFFLOADED] > 0 if frame.has(OFFLOADED) else np.ones(len(frame), dtype=bool)
@@ -192,7 +200,7 @@ def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], not
             if not frame.has(column) or (measure == "throughput" and "price" in axis.name.rpartition(".")[2]):
                 continue
             if along[axis.name].count:
-                found.append(break_even_along(along[axis.name], frame.figures[column], sends, measure))
+                found.append(break_even_along(along[axis.name], frame.figures[column], sends, frame.rows, measure))
     return tuple(each for each in found if each is not None)
 
 

@@ -67,7 +67,9 @@ def headline(report: StudyReport) -> str:
     of = f"rows with {limits}" if limits else "rows"
     if report.planned == report.rows:
         return f"{named}all {report.rows:,} {of} have a plan"
-    return f"{named}{report.planned:,} of {report.rows:,} {of} have a plan; the others are left out"
+    others = ", ".join(f"{status} {n:,}" for status, n in report.by_status.items() if status in ("error", "infeasible"))
+    told = f" ({others})" if others else ""
+    return f"{named}{report.planned:,} of {report.rows:,} {of} have a plan; the others{told} are left out"
 
 
 def axis_lines(report: StudyReport) -> list[str]:
@@ -105,10 +107,14 @@ def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
         yield _effects_table([each for each in report.effects if each.measure == measure], names, most)
     for each in report.break_even:
         yield _break_even_table(each, names, most)
+    for each in report.break_even:
+        if any(line.refined_low is not None for line in each.each):
+            yield _refined_table(each, names, most)
     if any(line.low is not None for each in report.break_even for line in each.alike):
-        yield TextTable(
-            title="", after=("Break-evens lie between two rows; where between them, the rows do not tell.",)
-        )
+        told = any(line.refined_low is not None for each in report.break_even for line in each.each)
+        more = "" if told else ": --refine STUDY plans between them"
+        after = f"Break-evens lie between two rows; where between them, the rows do not tell{more}."
+        yield TextTable(title="", after=(after,))
     if report.gb_prices:
         yield _gb_price_table(report)
 
@@ -240,6 +246,23 @@ def _break_even_table(found: BreakEven, names: Names, most: int) -> TextTable:
         text_last=True,
         rows=tuple(rows),
         after=_more(len(found.alike), most),
+    )
+
+
+def _refined_table(found: BreakEven, names: Names, most: int) -> TextTable:
+    lines = [line for line in found.each if line.refined_low is not None]
+    rows = [
+        (f"{figure(line.refined_low)} to {figure(line.refined_high)}", _PAYS[line.pays], names.values(line.values))
+        for line in lines[:most]
+    ]
+    what = "throughput" if found.measure == "throughput" else "cost"
+    return TextTable(
+        title=f"Break-evens along {names.with_unit(found.axis)} by {what}, planned between the rows",
+        headings=("Between", "Pays", "Fields"),
+        left=2,
+        text_last=True,
+        rows=tuple(rows),
+        after=_more(len(lines), most),
     )
 
 
