@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Struct, structs
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.hf_config import HfConfig, read_hf_config
@@ -182,7 +181,7 @@ def _lengths(found: HfConfig, asked: Sequence[int] | None) -> tuple[list[int], i
 
 
 def _layer_sizes(layers: Layers, whole: KvLayout) -> LayerSizes:
-    layout = dataclasses.replace(whole, layers=(layers.group(),))
+    layout = structs.replace(whole, layers=(layers.group(),))
     return LayerSizes(
         layers.family,
         layers.count,

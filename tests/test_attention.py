@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -65,7 +64,7 @@ COUNT: dict[str, Callable[[dict[str, int], int], Counted]] = {
     "lightning": _linear,
     "mamba2": _mamba2,
 }
-FIELDS = {name: [field.name for field in dataclasses.fields(family)] for name, family in families().items()}  # type: ignore[arg-type]
+FIELDS = {name: list(family.__struct_fields__) for name, family in families().items()}
 
 Group = tuple[str, int, dict[str, int]]
 

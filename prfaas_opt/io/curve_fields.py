@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
@@ -30,6 +29,7 @@ from prfaas_opt.profiles.kv_cache import KvLayout, LayerGroup
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import FieldPath
+    from prfaas_opt.profiles.attention import AttentionFamily
 
 Build = Callable[[Context, "FieldPath", dict[str, Any]], Any]
 Quantity = Literal["latency", "size"]
@@ -347,11 +347,11 @@ def _layers(context: Context, path: FieldPath, values: dict[str, Any]) -> Any:
     return curve if good else INVALID
 
 
-def _layer_record(family: type) -> Record:
-    """The fields of an attention family's dataclass, with the number of its layers."""
+def _layer_record(family: type[AttentionFamily]) -> Record:
+    """The fields of an attention family's struct, with the number of its layers."""
     dimensions = {
-        f.name: Field(COUNT_OR_ZERO if f.name == "conv_kernel" else COUNT, f.name.replace("_", " "))
-        for f in dataclasses.fields(family)
+        name: Field(COUNT_OR_ZERO if name == "conv_kernel" else COUNT, name.replace("_", " "))
+        for name in family.__struct_fields__
     }
 
     def build(_context: Context, _path: FieldPath, values: dict[str, Any]) -> LayerGroup:

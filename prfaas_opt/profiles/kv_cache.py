@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from prfaas_opt.profiles.curve import Curve, Piece, piecewise_curve
 
@@ -12,24 +13,21 @@ if TYPE_CHECKING:
     from prfaas_opt.profiles.attention import AttentionFamily
 
 
-@dataclass(frozen=True)
-class LayerGroup:
+class LayerGroup(Struct, frozen=True):
     """``count`` equal layers of one attention family."""
 
     count: int
     attention: AttentionFamily
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Struct, frozen=True):
     """What sliding windows of one size hold: ``min(l, tokens) * bytes_per_token``."""
 
     tokens: int
     bytes_per_token: float
 
 
-@dataclass(frozen=True)
-class KvLayout:
+class KvLayout(Struct, frozen=True):
     """The layers of a model and the bytes of an element of each kind of cache.
 
     Attributes:

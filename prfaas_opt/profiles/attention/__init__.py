@@ -1,6 +1,6 @@
 """Attention families: the KVCache that one layer of each kind holds for a request.
 
-Each module of this package describes one family as a frozen dataclass of the dimensions that fix it, with a
+Each module of this package describes one family as a frozen struct of the dimensions that fix it, with a
 ``kv_elements`` method; a new file is a new family. Elements are counted for the whole model, without replication
 over tensor-parallel ranks.
 """
@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
 from functools import cache
-from typing import Protocol
+from typing import ClassVar, Protocol
+
+from msgspec import Struct
 
 
-@dataclass(frozen=True)
-class KvElements:
+class KvElements(Struct, frozen=True):
     """What one layer caches for a request of l tokens.
 
     ``min(l, window_tokens) * per_token`` elements of the KV data type, ``state`` of the state's and
@@ -39,6 +39,8 @@ class KvElements:
 
 class AttentionFamily(Protocol):
     """One layer of a family, its fields being the dimensions that a model file names."""
+
+    __struct_fields__: ClassVar[tuple[str, ...]]
 
     def kv_elements(self) -> KvElements:
         """The layer's cache, in elements."""

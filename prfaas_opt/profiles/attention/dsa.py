@@ -7,13 +7,12 @@ keys in fp8 with a scale (SGLang and vLLM: 132 bytes for 128 elements) needs les
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class IndexedLatentAttention:
+class IndexedLatentAttention(Struct, frozen=True):
     """``kv_lora_rank + qk_rope_head_dim + index_head_dim`` elements a token.
 
     >>> IndexedLatentAttention(kv_lora_rank=512, qk_rope_head_dim=64, index_head_dim=128).kv_elements().per_token

@@ -5,13 +5,12 @@ Source: arXiv 2305.13245. Every key and value head caches a key and a value of e
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class GroupedQueryAttention:
+class GroupedQueryAttention(Struct, frozen=True):
     """``kv_heads * (head_dim_k + head_dim_v)`` elements a token, for every token of the prompt.
 
     >>> GroupedQueryAttention(kv_heads=8, head_dim_k=128, head_dim_v=128).kv_elements().per_token

@@ -6,13 +6,12 @@ updated, not in its shape: one matrix of keys by values a value head.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class LinearAttention:
+class LinearAttention(Struct, frozen=True):
     """``value_heads * head_dim_k * head_dim_v`` state elements, plus the inputs a short convolution still needs.
 
     The convolution runs over queries, keys and values and keeps ``conv_kernel - 1`` inputs of each channel; 0

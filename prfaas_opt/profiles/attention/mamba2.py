@@ -6,13 +6,12 @@ projections (B and C) of each group.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class Mamba2:
+class Mamba2(Struct, frozen=True):
     """``heads * head_dim * state_size`` state elements, plus the inputs the convolution still needs.
 
     The convolution keeps ``conv_kernel - 1`` inputs of each of ``heads * head_dim + 2 * groups * state_size`` channels.

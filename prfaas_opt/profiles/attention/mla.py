@@ -5,13 +5,12 @@ Source: arXiv 2405.04434 A model without rotary embedding (Kimi Linear) still ca
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class MultiHeadLatentAttention:
+class MultiHeadLatentAttention(Struct, frozen=True):
     """``kv_lora_rank + qk_rope_head_dim`` elements a token.
 
     >>> MultiHeadLatentAttention(kv_lora_rank=512, qk_rope_head_dim=64).kv_elements().per_token

@@ -5,13 +5,12 @@ Source: arXiv 2310.06825. Engines may keep a token or a block more than the wind
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from prfaas_opt.profiles.attention import AttentionFamily, KvElements
 
 
-@dataclass(frozen=True)
-class SlidingWindowAttention:
+class SlidingWindowAttention(Struct, frozen=True):
     """As grouped-query attention, for the last ``window_tokens`` tokens at most.
 
     >>> SlidingWindowAttention(kv_heads=8, head_dim_k=192, head_dim_v=128, window_tokens=128).kv_elements()
