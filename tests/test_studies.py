@@ -26,8 +26,13 @@ def modules() -> Iterator[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def lines(modules: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[dict[str, Any]]]:
-    found: dict[str, list[dict[str, Any]]] = modules["cross_datacenter"].run(tmp_path_factory.mktemp("cross"))
+def cross_found(modules: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    return modules["cross_datacenter"].run(tmp_path_factory.mktemp("cross"))
+
+
+@pytest.fixture(scope="module")
+def lines(cross_found: Any) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = cross_found.lines
     return found
 
 
@@ -144,12 +149,10 @@ def rounded(svg: bytes) -> str:
 
 
 @pytest.mark.parametrize("name", ["cross_datacenter", "fleet_mix"])
-def test_pictures_are_those_of_the_rows(
-    modules: dict[str, Any], lines: dict[str, list[dict[str, Any]]], mixes: Any, name: str
-) -> None:
+def test_pictures_are_those_of_the_rows(modules: dict[str, Any], cross_found: Any, mixes: Any, name: str) -> None:
     import matplotlib as mpl
 
-    found = lines if name == "cross_datacenter" else mixes
+    found = cross_found if name == "cross_datacenter" else mixes
     made = modules[name].picture(found)
     assert made == modules[name].picture(found)
     pinned = re.search(r"^matplotlib==(\S+)", (ROOT / "constraints.txt").read_text(), re.MULTILINE)

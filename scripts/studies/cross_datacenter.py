@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pictures import BLACK, BLUE, GREEN, ORANGE, PURPLE, SKY, VERMILION, drawn
-from running import Row, markdown, rows_of
+from running import HERE, Row, markdown, rows_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 NAME = "cross-datacenter"
 STUDIES = (NAME,)
 MODEL, BANDWIDTH = "input.model", "input.links.0.bandwidth_gbps"
-SERVED, RATIO, COST_RATIO, EGRESS = "served_rps", "ratio", "cost.ratio", "egress_gbps"
+SERVED, RATIO, EGRESS = "served_rps", "ratio", "egress_gbps"
 SPLIT = ("instances.prfaas", "instances.pd_prefill", "instances.pd_decode")
-COLUMNS = (MODEL, BANDWIDTH, SERVED, RATIO, COST_RATIO, EGRESS, *SPLIT, "bottlenecks")
+COLUMNS = (MODEL, BANDWIDTH, SERVED, RATIO, EGRESS, *SPLIT, "bottlenecks")
 
 ATTENTION = {
     "ring-2.5-1t": "hybrid: 70 Lightning, 10 MLA",
@@ -37,8 +38,23 @@ MOST_OF_IT = 0.9
 Lines = dict[str, list[Row]]
 
 
-def run(folder: Path) -> Lines:
-    """The rows of each model by bandwidth, models by what they need of the link."""
+@dataclass
+class Found:
+    """What the study gives.
+
+    Attributes:
+        lines: rows of each model by bandwidth, models by what they need of the link.
+        break_even_gbps: by measure and model, the bandwidth from which remote prefill pays, to 0.1 %.
+    """
+
+    lines: Lines
+    break_even_gbps: dict[str, dict[str, float]]
+
+
+def run(folder: Path) -> Found:
+    """Runs the study, and plans between its rows where remote prefill begins to pay."""
+    from prfaas_opt.study_report_api import report_study
+
     lines: Lines = {}
     for row in rows_of(NAME, folder, COLUMNS):
         lines.setdefault(row[MODEL], []).append(row)
@@ -46,7 +62,14 @@ def run(folder: Path) -> Lines:
         line.sort(key=lambda row: row[BANDWIDTH])
         if "egress" in line[-1]["bottlenecks"]:
             raise ValueError(f"the widest link limits {line[-1][MODEL]}: its gain is not known")
-    return dict(sorted(lines.items(), key=lambda pair: needed_gbps(pair[1])))
+    report = report_study(folder / f"{NAME}.parquet", study=HERE / f"{NAME}.yaml")
+    break_even: dict[str, dict[str, float]] = {}
+    for each in report.break_even:
+        for one in each.each:
+            if one.pays != "from" or one.refined_high is None:
+                raise ValueError(f"{one.values} has no break-even")
+            break_even.setdefault(each.measure, {})[one.values["model"]] = one.refined_high
+    return Found(dict(sorted(lines.items(), key=lambda pair: needed_gbps(pair[1]))), break_even)
 
 
 def needed_gbps(line: list[Row]) -> float:
@@ -69,8 +92,9 @@ def interval(line: list[Row], reached: Callable[[Row], bool]) -> str:
     return f"{line[first - 1][BANDWIDTH]:g} to {line[first][BANDWIDTH]:g}"
 
 
-def tables(lines: Lines) -> dict[str, str]:
+def tables(found: Found) -> dict[str, str]:
     """The page's tables in Markdown."""
+    lines = found.lines
     by_model, shares = [], []
     for model, line in lines.items():
         best = line[-1]
@@ -79,8 +103,7 @@ def tables(lines: Lines) -> dict[str, str]:
             (
                 model,
                 ATTENTION[model],
-                interval(line, lambda row: row[RATIO] > 1),
-                interval(line, lambda row: row[COST_RATIO] > 1),
+                *(f"{found.break_even_gbps[measure][model]:#.3g}".rstrip(".") for measure in ("throughput", "cost")),
                 interval(line, lambda row, line=line: gain_share(line, row) >= MOST_OF_IT),  # type: ignore[misc]
                 f"{needs:.1f}",
                 f"{LINK_GBPS / (needs / best[SPLIT[0]]):.1f}",
@@ -141,9 +164,9 @@ _ASIDE = {"internal-1t": -3, "kimi-linear": 3, "mimo-v2-flash": 5}
 """Points by which names are moved that would touch each other."""
 
 
-def picture(lines: Lines, suffix: str = "svg") -> bytes:
+def picture(found: Found, suffix: str = "svg") -> bytes:
     """Throughput over that of the homogeneous cluster by bandwidth, a line a model."""
-    return drawn(lambda figure: _draw(figure, lines), 7.2, 4.4, suffix)
+    return drawn(lambda figure: _draw(figure, found.lines), 7.2, 4.4, suffix)
 
 
 def _draw(figure: Figure, lines: Lines) -> None:

@@ -210,5 +210,5 @@ def _gb_prices(frame: Frame, notes: list[str]) -> GbPrices | None:
     # Without a price, the row tells that there is none only if it was looked for.
     found = gb_prices(prices, ~np.isnan(prices) | ~np.isnan(frame.figures.get(LEAST_COST, nothing)))
     if found is None and frame.has(MEASURES["cost"].column):
-        notes.append(f"These rows do not have {BREAK_EVEN.column}: plan one by itself to see it.")
+        notes.append(f"These rows do not have {BREAK_EVEN.column}: a study with detail: full has it.")
     return found

@@ -110,10 +110,9 @@ def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
     for each in report.break_even:
         if any(line.refined_low is not None for line in each.each):
             yield _refined_table(each, names, most)
-    if any(line.low is not None for each in report.break_even for line in each.alike):
-        told = any(line.refined_low is not None for each in report.break_even for line in each.each)
-        more = "" if told else ": --refine STUDY plans between them"
-        after = f"Break-evens lie between two rows; where between them, the rows do not tell{more}."
+    lines = [line for each in report.break_even for line in each.each if line.low is not None]
+    if lines and all(line.refined_low is None for line in lines):
+        after = "Break-evens lie between two rows; where between them, --refine STUDY finds."
         yield TextTable(title="", after=(after,))
     if report.gb_prices:
         yield _gb_price_table(report)
@@ -195,6 +194,9 @@ def _effects_table(effects: Sequence[Effect], names: Names, most: int) -> TextTa
     shares = [f"{names.short(each.axis)} {_variance(each)}" for each in effects]
     told = "Share of its variance that each explains alone: " + ", ".join(shares) + "."
     some = (f"Not shown: {counted(left_out, 'other value')}.",) if left_out else ()
+    if not rows and all(each.variance_share is None for each in effects):
+        same = next(level.mean for level in effects[0].levels if level.mean is not None)
+        return TextTable(title=f"Main effects on {title} ({unit})", after=(f"None: it is {figure(same)} in all rows.",))
     return TextTable(
         title=f"Main effects on {title} ({unit})",
         headings=("Axis", "Value", "Rows", "Mean", "Least", "Most"),
@@ -272,6 +274,8 @@ def _gb_price_table(report: StudyReport) -> TextTable:
     never = f"; in {prices.never:,} of {prices.rows:,} rows it pays at no price" if prices.never else ""
     if prices.least is None:
         text = f"Remote prefill pays at no price of a GB, in {prices.rows:,} rows."
+    elif prices.least == prices.most:
+        text = f"Remote prefill pays up to {figure(prices.least)} USD per GB sent{never}."
     else:
         least, median, most = map(figure, (prices.least, prices.median, prices.most))
         text = f"Remote prefill pays up to {least} to {most} USD per GB sent, median {median}{never}."
