@@ -171,28 +171,23 @@ def test_a_spreadsheet_is_a_study_too() -> None:
     assert "Prefill instances" in run("plan.csv", "--explain").stdout
 
 
-def test_two_words_are_one_command_and_a_file_of_that_name_another() -> None:
-    """As ``study report`` is added; until then, with a command of the test's own."""
-    import typer
-
-    from prfaas_opt.cli.two_words import TwoWords
-
-    found: list[str] = []
-    group = typer.Typer(cls=TwoWords, rich_markup_mode=None)
-    group.command("study")(_noted("study", found))
-    group.command("study report")(_noted("study report", found))
-    for arguments in (["study", "a.yaml"], ["study", "./report"], ["study", "report", "out.parquet"]):
-        assert CliRunner().invoke(group, arguments).exit_code == 0
-    assert found == ["study a.yaml", "study ./report", "study report out.parquet"]
-    usage = CliRunner().invoke(group, ["study", "report", "--help"]).stdout
+def test_two_words_are_one_command_and_a_file_of_that_name_another(tmp_path: Path) -> None:
+    missing = CliRunner().invoke(app, ["study", "report", str(tmp_path / "out.parquet")])
+    assert "out.parquet" in missing.output
+    assert missing.exit_code == 4
+    file = tmp_path / "report"
+    file.write_text("axes: [{grid: {clusters.pd.instances: [4]}}]", encoding="utf-8")
+    assert "report: The row has a plan" in CliRunner().invoke(app, ["study", str(file)]).stdout
+    usage = CliRunner().invoke(app, ["study", "report", "--help"]).stdout
     assert re.search(r"Usage: .*study report \[OPTIONS\] ", usage)
 
 
-def _noted(name: str, found: list[str]) -> Any:
-    def command(file: str) -> None:
-        found.append(f"{name} {file}")
-
-    return command
+def test_a_command_loads_no_other() -> None:
+    code = "import sys; from prfaas_opt.cli import main; sys.argv[1:] = ['kv']; main()"
+    script = f"try:\n    exec({code!r})\nexcept SystemExit:\n    print([m for m in sys.modules if '.cli.' in m])"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout
+    assert "prfaas_opt.cli.kv" in loaded
+    assert "prfaas_opt.cli.plan'" not in loaded
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")

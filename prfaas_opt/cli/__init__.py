@@ -11,23 +11,11 @@ from typing import Annotated
 import typer
 
 from prfaas_opt import __version__
-from prfaas_opt.cli.compare import compare
-from prfaas_opt.cli.init import init
-from prfaas_opt.cli.kv import kv
-from prfaas_opt.cli.models import models
-from prfaas_opt.cli.plan import plan
-from prfaas_opt.cli.reproduce import reproduce
-from prfaas_opt.cli.schema import schema
-from prfaas_opt.cli.sheet import sheet
-from prfaas_opt.cli.size import size
-from prfaas_opt.cli.study import study
-from prfaas_opt.cli.study_report import study_report
-from prfaas_opt.cli.two_words import TwoWords
-from prfaas_opt.cli.workloads import workloads
+from prfaas_opt.cli.commands import Commands
 
 app = typer.Typer(
     name="prfaas-opt",
-    cls=TwoWords,
+    cls=Commands,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
@@ -51,14 +39,6 @@ def _root(
 
     Start with: prfaas-opt plan
     """
-
-
-for _command in (plan, size, compare, kv, study, init, reproduce, schema):
-    app.command()(_command)
-app.command("study report")(study_report)
-app.add_typer(models, name="models")
-app.add_typer(workloads, name="workloads")
-app.add_typer(sheet, name="sheet")
 
 
 def main() -> None:

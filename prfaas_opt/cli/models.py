@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
 _TERMINAL = "terminal"
 
-models = typer.Typer(help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None)
+models = typer.Typer(
+    add_completion=False, help="List and show models and their profiles.", no_args_is_help=True, rich_markup_mode=None
+)
 models.command("derive")(derive)
 models.command("import")(import_)
 models.command("fit")(fit)

@@ -19,7 +19,8 @@ def print_study(run: StudyRun) -> None:
 
     out = console()
     without = run.rows - run.planned
-    verdict = f"{run.planned:,} of {run.rows:,} rows have a plan" if without else f"All {run.rows:,} rows have a plan"
+    everything = "The row has a plan" if run.rows == 1 else f"All {run.rows:,} rows have a plan"
+    verdict = f"{run.planned:,} of {run.rows:,} rows have a plan" if without else everything
     out.print(escape(f"{run.name}: {verdict}"), style="bold")
     for sample in run.samples:
         out.print(f"Sample: {sample.count:,} rows, {sample.method}, seed {sample.seed}.")

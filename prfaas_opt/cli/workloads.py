@@ -10,7 +10,9 @@ from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, console, new_table, print_json
 from prfaas_opt.units import format_tokens
 
-workloads = typer.Typer(help="List and show workloads.", no_args_is_help=True, rich_markup_mode=None)
+workloads = typer.Typer(
+    add_completion=False, help="List and show workloads.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @workloads.command("list")
