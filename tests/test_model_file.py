@@ -413,7 +413,7 @@ def test_the_users_models_come_before_those_that_ship(tmp_path: Path, monkeypatc
     [
         ("internal-2t", "unknown-name", "did you mean internal-1t?"),
         ("INTERNAL-1T", "unknown-name", "did you mean internal-1t?"),
-        ("x", "unknown-name", "use one of: internal-1t, kimi-linear"),
+        ("x", "unknown-name", "use one of: deepseek-v3, "),
         ("org/kimi-linear", "missing-file", "did you mean the model kimi-linear?"),
         ("no/such.yaml", "missing-file", "check the path"),
         ("~nobody-of-this-name/x.yaml", "missing-file", "check the path"),

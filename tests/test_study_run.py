@@ -466,7 +466,13 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(study: Path, tmp_
     study.write_text(big, encoding="utf-8")
     command = [sys.executable, "-m", "prfaas_opt", "study", str(study), "-o", str(output), "--workers", "2"]
     process = subprocess.Popen(
-        command, cwd=studies.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        command,
+        cwd=studies.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # which a job in the background ignores
     )
     wait_for_parts(output, 3, process)
     os.killpg(process.pid, signal.SIGINT)

@@ -162,6 +162,7 @@ class _SplitBound:
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
         self._prices = Prices(math.inf)
         self._balanced_log_price: float | None = None
+        self._excess: dict[float, float] = {}
 
     def least(self) -> Prices:
         """The least bound found; a proof whichever prices gave it."""
@@ -200,6 +201,11 @@ class _SplitBound:
 
         The bound, at its best local price, is least where this changes sign.
         """
+        if link_share not in self._excess:
+            self._excess[link_share] = self._balanced_excess(link_share)
+        return self._excess[link_share]
+
+    def _balanced_excess(self, link_share: float) -> float:
         tried: dict[float, tuple[float, float]] = {}
 
         def imbalance(log_price: float) -> float:
