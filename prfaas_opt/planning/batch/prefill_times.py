@@ -8,16 +8,16 @@ import numpy as np
 
 from prfaas_opt.latency.ttft import LatencyBand, Ttft
 from prfaas_opt.numerics import evaluate_terms
+from prfaas_opt.planning.batch.roots import newton_in_bracket, slope_of, sum_of
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 from prfaas_opt.throughput.expectation import Expectation
 
 if TYPE_CHECKING:
+    from prfaas_opt.numerics import Term
     from prfaas_opt.planning.batch.tables import Floats, Ints, LoadTables
     from prfaas_opt.profiles.curve import Curve
 
 _QUANTILE = 0.9
-_MOST_STEPS = 200
-_RELATIVE_TOLERANCE = 1e-15
 
 
 class PrefillTimes:
@@ -114,22 +114,12 @@ class _Inverse:
         return lengths
 
 
-def _solve(terms: tuple[tuple[float, float], ...], times: Floats, low: float, high: float) -> Floats:
+def _solve(terms: tuple[Term, ...], times: Floats, low: float, high: float) -> Floats:
     """Where a sum of powers that rises from low to high reaches times."""
     if len(terms) == 1 and terms[0][1] != 0:
         ((coefficient, exponent),) = terms
         power: Floats = np.clip((times / coefficient) ** (1.0 / exponent), low, high)
         return power
-    below, above = np.full_like(times, low), np.full_like(times, high)
-    x = 0.5 * (below + above)
-    for _ in range(_MOST_STEPS):
-        value = sum(c * x**e for c, e in terms) - times
-        slope = sum(c * e * x ** (e - 1.0) for c, e in terms)
-        above, below = np.where(value > 0, x, above), np.where(value > 0, below, x)
-        newton = x - value / np.where(slope > 0, slope, np.inf)
-        following = np.where((newton > below) & (newton < above), newton, 0.5 * (below + above))
-        moved = np.abs(following - x) > _RELATIVE_TOLERANCE * x
-        x = following
-        if not moved.any():
-            break
-    return x
+    below, above, slope = np.full_like(times, low), np.full_like(times, high), slope_of(terms)
+    middle = 0.5 * (below + above)
+    return newton_in_bracket(lambda x: (sum_of(terms, x) - times, sum_of(slope, x)), below, above, middle, True)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from prfaas_opt.numerics import evaluate_terms, sign_changes
+from prfaas_opt.planning.batch.roots import newton_in_bracket, slope_of, sum_of
 from prfaas_opt.planning.certificate import PrefillBound
 from prfaas_opt.planning.threshold import BestThreshold
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 _CLOSED = 1e-9
-_MOST_STEPS = 200
-_RELATIVE_TOLERANCE = 1e-15
 
 
 class Bounds(NamedTuple):
@@ -219,31 +218,13 @@ class LevelSets:
 
 
 def _reach(stretch: _Stretch, levels: Floats) -> Floats:
-    """Where the ratio, which only rises or only falls on a stretch, reaches levels: Newton steps inside a bracket."""
+    """Where the ratio, which only rises or only falls on a stretch, reaches levels."""
+    over_slope, under_slope = slope_of(stretch.over), slope_of(stretch.under)
+
+    def excess_and_slope(x: Floats) -> tuple[Floats, Floats]:
+        excess = sum_of(stretch.over, x) - levels * sum_of(stretch.under, x)
+        return excess, sum_of(over_slope, x) - levels * sum_of(under_slope, x)
+
     low, high = np.full_like(levels, stretch.low), np.full_like(levels, stretch.high)
-    rises = stretch.at_high > stretch.at_low
-    x = low + (levels - stretch.at_low) / (stretch.at_high - stretch.at_low) * (high - low)
-    over_slope, under_slope = _slope(stretch.over), _slope(stretch.under)
-    for _ in range(_MOST_STEPS):
-        excess = _sum(stretch.over, x) - levels * _sum(stretch.under, x)
-        slope = _sum(over_slope, x) - levels * _sum(under_slope, x)
-        above = (excess > 0) == rises
-        high, low = np.where(above, x, high), np.where(above, low, x)
-        newton = x - excess / slope
-        following = np.where((newton > low) & (newton < high), newton, 0.5 * (low + high))
-        moved = np.abs(following - x) > _RELATIVE_TOLERANCE * x
-        x = following
-        if not moved.any():
-            break
-    return x
-
-
-def _slope(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    return tuple((c * e, e - 1.0) for c, e in terms if e)
-
-
-def _sum(terms: tuple[Term, ...], x: Floats) -> Floats:
-    total = np.zeros(len(x))
-    for coefficient, exponent in terms:
-        total += coefficient if exponent == 0 else coefficient * (x if exponent == 1 else x**exponent)
-    return total
+    guess = low + (levels - stretch.at_low) / (stretch.at_high - stretch.at_low) * (high - low)
+    return newton_in_bracket(excess_and_slope, low, high, guess, stretch.at_high > stretch.at_low)
