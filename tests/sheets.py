@@ -9,6 +9,9 @@ from typing import Any
 
 import xlsxwriter
 
+from prfaas_opt.sheets.rows import SheetRows
+from prfaas_opt.study.rows import UNSET
+
 HEADERS = (
     "Name",
     "Model",
@@ -79,3 +82,13 @@ def ods_row(*cells: Any, attributes: str = "") -> str:
                 "</table:table-cell>"
             )
     return f"<table:table-row {attributes}>{''.join(made)}</table:table-row>"
+
+
+def row_of(rows: SheetRows, row: int = 0) -> dict[str, Any]:
+    """What a row sets."""
+    (values,) = rows.values(row, row + 1)
+    return {field: value for field, value in zip(rows.fields, values, strict=True) if value is not UNSET}
+
+
+def codes(rows: SheetRows, row: int = 0) -> list[tuple[str, str]]:
+    return [(problem.code, problem.where) for problem in rows.problems(row)]
