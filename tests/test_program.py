@@ -40,7 +40,7 @@ def solved(problem: TwoPoolProblem, policy: str = "threshold") -> Solution:
 
 def test_the_program_s_optimum_is_the_bound_of_the_exact_search() -> None:
     wrong = []
-    for seed, problem in problems(500_000, 150):
+    for seed, problem in problems(500_000, 60):
         bound = solved(problem).bound_rps
         optimum = solve_program(problem, QUICK)
         assert bound is not None

@@ -21,7 +21,7 @@ from tests.scenarios import ESTIMATORS, LENGTH_KINDS, Spec, case_like, random_sc
 ROUNDING = 1e-11
 """Relative: two plans of the same problem in other words."""
 EXAMPLES = settings(
-    max_examples=150,
+    max_examples=90,
     deadline=None,
     derandomize=True,
     database=None,
