@@ -35,5 +35,7 @@ def schema(
     elif as_json:
         print_json("schema", "ok", {"schemas": schemas.descriptions()})
     else:
-        for key, description in schemas.descriptions().items():
-            typer.echo(f"{key:<10} {description}")
+        described = schemas.descriptions()
+        width = max(map(len, described))
+        for key, description in described.items():
+            typer.echo(f"{key:<{width}} {description}")

@@ -10,7 +10,9 @@ import typer
 from prfaas_opt.cli.options import JsonOption
 from prfaas_opt.cli.output import answers, print_json
 
-sheet = typer.Typer(no_args_is_help=True, help="Spreadsheets to start from.")
+sheet = typer.Typer(
+    add_completion=False, help="Spreadsheets to start from.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @sheet.callback()
