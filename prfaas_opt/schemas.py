@@ -42,7 +42,7 @@ def _file(record: Record) -> Callable[[], dict[str, Any]]:
 
 _SCHEMAS: dict[str, tuple[str, Callable[[], dict[str, Any]]]] = {
     "plan": ("answer of `plan --json` for two pools", _answer(Plan)),
-    "plan-fleet": ("answer of `plan --json` for other numbers of clusters, models", _answer(FleetPlan)),
+    "plan-fleet": ("answer of `plan --json` for more clusters or models", _answer(FleetPlan)),
     "size": ("answer of `size --json`", _answer(Sizing)),
     "compare": ("answer of `compare --json`", _answer(Comparison)),
     "kv": ("answer of `kv --json`", _answer(KvAnswer)),
