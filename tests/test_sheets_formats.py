@@ -10,8 +10,7 @@ import pytest
 
 from prfaas_opt.errors import InputError
 from prfaas_opt.sheets.reading import read_scenarios
-from tests.sheets import HEADERS, ROW, VALUES, ods, ods_row, scenarios
-from tests.test_sheets_read import codes, row_of
+from tests.sheets import HEADERS, ROW, VALUES, codes, ods, ods_row, row_of, scenarios
 
 XLS = Path(__file__).with_name("sheets_made") / "plan.xls.gz.b64"
 

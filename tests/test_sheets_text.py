@@ -9,8 +9,7 @@ import pytest
 from prfaas_opt.errors import InputError
 from prfaas_opt.sheets.notation import readings, stated
 from prfaas_opt.sheets.reading import read_scenarios
-from tests.sheets import HEADERS, ROW, VALUES
-from tests.test_sheets_read import codes, row_of
+from tests.sheets import HEADERS, ROW, VALUES, codes, row_of
 
 
 def table(delimiter: str = ",", *rows: tuple[object, ...]) -> str:
