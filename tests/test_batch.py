@@ -158,3 +158,14 @@ def test_terms_beyond_the_paper(change: dict[str, str]) -> None:
     rng = np.random.default_rng(4)
     count = 3 if {"slo.ttft", "clusters.pd.price_per_gpu_hour"} & change.keys() else 12
     assert_same(varied(load_scenario(None, change), rng, count))
+
+
+def test_tables_that_are_not_kept_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(6)
+    scenarios = [each for mu in (6.0, 6.5, 7.0) for each in varied(load_scenario(case_like(mu=mu)), rng, 30)]
+    kept, forgetful = BatchPlanner(), BatchPlanner()
+    expected = [repr(each) for each in kept.planned_each(scenarios)]
+    monkeypatch.setattr(batch, "_MOST_THRESHOLDS", 100)
+    assert [repr(each) for each in forgetful.planned_each(scenarios)] == expected
+    assert [repr(each) for each in kept.planned_each(scenarios)] == expected
+    assert not forgetful._groups

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from prfaas_opt.scenario import Objective, Scenario
 
 _OBJECTIVES = (None, "throughput")
-_MOST_GROUPS = 16
+_MOST_THRESHOLDS = 2**22
+"""Thresholds that are kept tabled, of all groups: about 160 MB."""
 _LEAST_TOGETHER = 20
 """Fewer scenarios of a kind are planned by themselves: tables cost as much as so many plans."""
 
@@ -35,7 +36,8 @@ class BatchPlanner:
     """Plans scenarios, and keeps what those of one kind share for the next of them."""
 
     def __init__(self) -> None:
-        self._groups: dict[Key, Group | None] = {}
+        # With a scenario each, which keeps alive what the key is the identities of.
+        self._groups: dict[Key, tuple[Scenario, Group | None]] = {}
 
     def planned_each(
         self, scenarios: Sequence[Scenario], objective: Objective | None = None
@@ -71,13 +73,14 @@ class BatchPlanner:
         if key not in self._groups:
             for scenario in scenarios:
                 try:
-                    self._groups[key] = group_of(scenario)
+                    self._groups[key] = scenario, group_of(scenario)
                     break
                 except PrfaasOptError:
                     continue
-            while len(self._groups) > _MOST_GROUPS:
-                del self._groups[next(iter(self._groups))]
-        return self._groups.get(key)
+        _, group = self._groups.get(key, (None, None))
+        while sum(each.thresholds for _, each in self._groups.values() if each) > _MOST_THRESHOLDS:
+            del self._groups[next(iter(self._groups))]
+        return group
 
 
 def _planned_together(

@@ -51,15 +51,17 @@ class Group:
     Attributes:
         shortest: the shortest whole length, tokens.
         tables: their loads at every threshold.
+        thresholds: how many there are.
         prefill_times: their prefill times at any.
         admitted: what requests they take.
         provenance: of their figures.
     """
 
     def __init__(self, example: Scenario, tables: LoadTables) -> None:
-        self._example = example  # keeps alive what the key is the identities of
+        self._example = example
         self.shortest = math.ceil(tables.low)
         self.tables, self.prefill_times = tables, PrefillTimes(tables)
+        self.thresholds = len(tables.local_s)
         self.admitted = eligible(example)
         clusters = [cluster for cluster in (example.remote, example.pd) if cluster]
         self.provenance = {each.name: provenance_of(profile_of(example, each), each) for each in clusters}

@@ -35,7 +35,7 @@ class LoadTables:
         remote: its remote pool.
         remote_s, sent_bytes: of the requests above each threshold, per request of all.
         local_s: of the others.
-        share_above, share_kept: of the requests.
+        remote_total_s, sent_total_bytes, local_total_s: if all requests were offloaded, and if all stayed.
     """
 
     def __init__(self, problem: TwoPoolProblem, remote: RemotePool) -> None:
