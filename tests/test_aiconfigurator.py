@@ -400,7 +400,7 @@ def is_bad(factor: float | None) -> bool:
     return factor is None or not math.isfinite(factor) or factor <= 0
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(mutated=MUTATIONS)
 def test_no_mutated_answer_gives_a_wrong_or_half_written_file(mutated: dict[Question, float | None]) -> None:
     def change(question: Question, answer: Answer) -> Answer | None:

@@ -227,7 +227,7 @@ EXTRA = [
 ]
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(CONFIGS)), st.data())
 def test_a_config_is_read_or_refused_whatever_is_in_it(write: Any, name: str, data: st.DataObject) -> None:
     config = CONFIGS[name]

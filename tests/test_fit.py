@@ -62,7 +62,7 @@ def coefficients(fit: ModelFit) -> tuple[float, float, float]:
 # Points
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(curves, st.lists(st.sampled_from(LENGTHS), min_size=3, max_size=8, unique=True))
 def test_points_on_a_curve_give_the_curve(truth: Quadratic, lengths: list[int]) -> None:
     found = relative_least_squares(powers(lengths), np.array([truth(x) for x in lengths]))
@@ -127,7 +127,7 @@ def test_points_that_scatter_as_usual_do_not_look_wrong(tmp_path: Path) -> None:
         assert flagged <= 2
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(st.lists(st.tuples(st.sampled_from(LENGTHS), st.floats(0.05, 50.0)), min_size=3, max_size=12))
 def test_least_squares_against_nnls_of_scipy(points: list[tuple[int, float]]) -> None:
     lengths, values = [x for x, _ in points], np.array([y for _, y in points])
@@ -302,7 +302,7 @@ def test_a_percentile_of_single_lengths_is_one_of_them() -> None:
     assert target_row(Target("ttft-percentile", 1.0, 0.1, percentile=0.4), lengths)[1] == 200.0
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(curves, st.floats(8.0, 10.5), st.floats(0.5, 1.3), st.integers(1000, 60000))
 def test_targets_of_a_truth_give_the_truth(
     tmp_path_factory: pytest.TempPathFactory, truth: Quadratic, mu: float, sigma: float, threshold: int

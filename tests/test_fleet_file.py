@@ -382,7 +382,7 @@ def changed_scenarios(draw: st.DrawFn) -> dict[str, Any]:
     return changed
 
 
-@settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(max_examples=400, suppress_health_check=list(HealthCheck))
 @given(changed_scenarios())
 def test_any_change_of_a_fleet_is_refused_or_makes_another(changed: dict[str, Any]) -> None:
     """Nothing but errors of this package; and what loads fits the schema, with amounts that can be."""

@@ -437,9 +437,6 @@ def _wider(link: Connection) -> Connection:
 
 @settings(
     max_examples=25,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 @given(st.integers(0, 2**32 - 1), st.sampled_from(["gpus", "bandwidth", "ceilings"]), st.integers(0, 2))

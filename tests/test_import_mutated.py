@@ -53,7 +53,7 @@ def check_profile_or_problems(name: str) -> None:
 
 
 @pytest.mark.parametrize("form", made.MINIMAL)
-@hypothesis.settings(max_examples=60, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=60, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=st.data())
 def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.DataObject) -> None:
     name, content = made.MINIMAL[form]
@@ -62,7 +62,7 @@ def test_mutated_files_give_a_profile_or_an_input_error(form: str, data: st.Data
 
 
 @pytest.mark.parametrize("pattern", ["vllm/*y1-*.json", "sglang/*", "aiperf/*aiperf*", "genai-perf/*", "dynamo/*.npz"])
-@hypothesis.settings(max_examples=25, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
+@hypothesis.settings(max_examples=25, suppress_health_check=list(hypothesis.HealthCheck))
 @hypothesis.given(data=st.data())
 def test_mutated_samples_give_a_profile_or_an_input_error(pattern: str, data: st.DataObject) -> None:
     samples = sorted(SAMPLES.glob(pattern))

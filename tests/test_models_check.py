@@ -130,7 +130,7 @@ def test_a_bump_is_not_convex(tmp_path: Path) -> None:
     assert check_model(model(tmp_path, [0.44, 0.72, chord * 1.09, 7.40])).holds
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.floats(0.2, 5.0), min_size=3, max_size=7), st.floats(0.0, 0.3))
 def test_convex_within_noise_is_what_a_linear_program_finds(values: list[float], noise: float) -> None:
     """Some convex sequence within the noise of all values exists exactly where no point is found."""

@@ -17,7 +17,7 @@ from prfaas_opt.errors import CertificationError, PrfaasOptError
 from prfaas_opt.io.scenario_file import CASE_STUDY, load_scenario, read_scenario
 from prfaas_opt.io.yaml_file import parse_document, read_document
 
-QUICK = settings(deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+QUICK = settings(suppress_health_check=list(HealthCheck))
 
 MODELS = sorted(Path(__file__).parents[1].joinpath("models").glob("*.yaml"))
 

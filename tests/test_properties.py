@@ -22,9 +22,6 @@ ROUNDING = 1e-11
 """Relative: two plans of the same problem in other words."""
 EXAMPLES = settings(
     max_examples=90,
-    deadline=None,
-    derandomize=True,
-    database=None,
     suppress_health_check=[HealthCheck.filter_too_much],
 )
 

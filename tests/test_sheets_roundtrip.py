@@ -21,9 +21,7 @@ from prfaas_opt.study.rows import UNSET
 from tests.sheets import HEADERS, ROW, ods, ods_row, workbook
 
 COLUMNS = [column for column in scenario_columns() if column.path != PRICE_OF_ALL]
-CASES = settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
-)
+CASES = settings(max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 
 
 def _cell(column: Column) -> st.SearchStrategy[tuple[str, Any]]:

@@ -74,7 +74,7 @@ def test_blocks_multiply_and_the_last_varies_fastest() -> None:
     st.integers(1, 7),
     st.data(),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_any_range_of_rows_is_that_part_of_all_rows(values: list[list[int]], count: int, data: st.DataObject) -> None:
     fields = ["clusters.pd.instances", "clusters.prfaas.instances", "links.0.flows"]
     sample: dict[str, Any] = {"count": count, "seed": 3, "over": {"slo.tokens_per_s": {"from": 10, "to": 50}}}
@@ -397,7 +397,7 @@ def test_endpoints_are_checked_as_the_field_is() -> None:
     st.sampled_from(["linear", "log"]),
     st.sampled_from(["links.0.flows", "clusters.pd.price_per_gpu_hour"]),
 )
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_ranges_are_numpys_to_the_digits_that_they_keep(
     low: int, more: int, count: int, spacing: str, field: str
 ) -> None:
@@ -463,7 +463,7 @@ def paths_in(data: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 
 @given(st.sampled_from(paths_in(GOOD)[1:]), ANYTHING, st.one_of(st.none(), st.sampled_from(KEYS)))
-@settings(max_examples=600, deadline=None)
+@settings(max_examples=600)
 def test_whatever_stands_in_a_study_is_read_or_refused_in_words(
     path: tuple[Any, ...], value: Any, renamed: str | None
 ) -> None:

@@ -93,7 +93,7 @@ INTEGERS = st.one_of(st.none(), st.integers(-(2**63), 2**63 - 1))
 
 
 @pytest.mark.parametrize("suffix", READABLE)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(rows=st.lists(st.tuples(TEXTS, NUMBERS, INTEGERS), min_size=1, max_size=8))
 def test_any_values_come_back(
     tmp_path_factory: pytest.TempPathFactory, suffix: str, rows: list[tuple[Any, ...]]

@@ -24,7 +24,7 @@ from prfaas_opt.study.report.pareto import non_dominated
 from prfaas_opt.study_report_api import StudyReport, report_study
 from tests.reports import BANDWIDTH, Row, results
 
-QUIET = settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+QUIET = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 # The front.

@@ -147,7 +147,7 @@ def studies(draw: st.DrawFn) -> tuple[Document, list[str], list[Row]]:
     return draw(st.sampled_from([BASE, BASE, BARE])), fields, draw(st.lists(of_row, min_size=1, max_size=6))
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, suppress_health_check=[HealthCheck.too_slow])
 @given(studies())
 def test_rows_are_the_scenarios_of_the_full_reader(study: tuple[Document, list[str], list[Row]]) -> None:
     check(*study)
@@ -168,7 +168,7 @@ def studies_of_one_shape(draw: st.DrawFn) -> tuple[Document, list[str], list[Row
     return draw(st.sampled_from([BASE, BARE])), fields, draw(st.lists(of_row, min_size=4, max_size=8))
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(studies_of_one_shape())
 def test_rows_that_differ_in_numbers_alone_do_too(study: tuple[Document, list[str], list[Row]]) -> None:
     check(*study)

@@ -24,7 +24,7 @@ def sampled(threshold: float) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
     return np.where(middles <= threshold, SLOW(middles), FAST(middles))
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.floats(20.0, 1990.0), st.floats(0.02, 0.98))
 def test_mean_and_quantiles_equal_a_fine_grid(threshold: float, quantile: float) -> None:
     bands = [LatencyBand(0.0, threshold, SLOW), LatencyBand(threshold, 2000.0, FAST)]
