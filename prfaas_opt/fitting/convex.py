@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
-from cvxpy.atoms.affine.sum import Sum
-from cvxpy.atoms.elementwise.huber import huber
-from cvxpy.atoms.norm1 import norm1
 
 from prfaas_opt.errors import Problem, SolverError
 from prfaas_opt.fitting.quadratic import Quadratic, scale_of
+from prfaas_opt.modelling import Sum, cp, huber, norm1
 from prfaas_opt.planning.fleets.expressions import product, times
 from prfaas_opt.planning.options import SolverOptions
 from prfaas_opt.planning.solver import run

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import cvxpy as cp
 import numpy as np
 
 from prfaas_opt.errors import Problem, SolverError
+from prfaas_opt.modelling import cp
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-import cvxpy as cp
-from cvxpy.atoms.affine.binary_operators import multiply
+from prfaas_opt.modelling import cp, multiply
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Literal, cast
 
-import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
 from prfaas_opt import units
+from prfaas_opt.modelling import cp
 from prfaas_opt.planning.fleets.envelope import Prices
 from prfaas_opt.planning.fleets.expressions import product, times
 from prfaas_opt.planning.fleets.states import States

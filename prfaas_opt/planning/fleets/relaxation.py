@@ -10,10 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 from scipy import sparse
 
+from prfaas_opt.modelling import cp
 from prfaas_opt.planning.fleets.expressions import product, times
 from prfaas_opt.planning.fleets.program import Supply
 from prfaas_opt.planning.solver import run

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import cvxpy as cp
 import numpy as np
 
+from prfaas_opt.modelling import cp
 from prfaas_opt.planning.fleets.envelope import Prices
 from prfaas_opt.planning.fleets.expressions import product, total
 from prfaas_opt.planning.solver import run
