@@ -242,7 +242,7 @@ def test_drawn_values_are_in_stretches_and_have_no_neighbours(tmp_path: Path) ->
     assert not report.axes[0].has_neighbours
     assert not report.changes
     assert not report.break_even
-    assert any(BANDWIDTH in note and "neighbours" in note for note in report.notes)
+    assert any("links.0.bandwidth, clusters" in note and "neighbours" in note for note in report.notes)
 
 
 def test_fields_of_a_zip_are_one_axis(tmp_path: Path) -> None:
@@ -280,3 +280,16 @@ def test_columns_drawn_by_themselves_do_not_change_together() -> None:
     one, other = (Levels(name, rng.permutation(99), np.arange(99.0)) for name in "ab")
     falling = Levels("c", 98 - one.codes, np.arange(99.0))
     assert [(axis.name, axis.together) for axis in axes_of([one, other, falling], 99)] == [("a", ("c",)), ("b", ())]
+
+
+def test_chance_has_no_part_where_every_combination_has_a_figure(tmp_path: Path) -> None:
+    grid = [
+        {f"input.{BANDWIDTH}": b, "input.clusters.pd.instances": n, "served_rps": b + n / 100}
+        for b, n in itertools.product([1.0, 4.0, 9.0], [8, 6])
+    ]
+    whole = report_study(results(tmp_path / "r.parquet", grid)).effects
+    assert [each.chance_share for each in whole] == [None, None]
+    holed = report_study(results(tmp_path / "h.parquet", [*grid[:5], grid[5] | {"served_rps": None}])).effects
+    assert [each.chance_share for each in holed] == pytest.approx([2 / 4, 1 / 4])
+    repeated = report_study(results(tmp_path / "d.parquet", [*grid, grid[0]])).effects
+    assert [each.chance_share for each in repeated] == pytest.approx([2 / 6, 1 / 6])

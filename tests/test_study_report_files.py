@@ -185,6 +185,44 @@ def test_names_of_scenarios_are_shown_and_run_nowhere(tmp_path: Path) -> None:
     assert "[bold]" in run(str(path)).stdout
 
 
+def test_axes_are_called_as_their_fields(tmp_path: Path) -> None:
+    rows = [{f"input.{BANDWIDTH}": 1.0 + i, "served_rps": 1.0 + i % 2} for i in range(3)]
+    path = results(tmp_path / "r.parquet", rows)
+    table = pq.read_table(path)
+    rates = pa.field("input.slo.tokens_per_s", pa.float64(), metadata={"unit": "tokens/s"})
+    pq.write_table(table.append_column(rates, pa.array([20.0, 30.0, 20.0])), path)
+    shown = run(str(path)).stdout
+    assert "slo.tokens_per_s: 2 values, 20 to 30 tokens/s" in shown
+    assert "tokens_per_s (tokens/s)" in shown
+    assert "No two rows with a plan differ in slo.tokens_per_s alone" in " ".join(shown.split())
+
+
+def test_a_narrow_table_breaks_no_name(tmp_path: Path) -> None:
+    rows = [
+        {
+            f"input.{BANDWIDTH}": 1.0 + i,
+            "input.clusters.pd.instances": (i + 1) % 3,
+            "served_rps": 1.0 + i,
+            "cost.usd_per_thousand_requests": 1000.0 + i,
+            "ttft_s.p90": 1.0 + i,
+            "egress_gbps": 100.0 + i,
+        }
+        for i in range(3)
+    ]
+    path = results(tmp_path / "r.parquet", rows)
+    table = pq.read_table(path)
+    price = "input.clusters.prfaas.price_per_gpu_hour"
+    pq.write_table(table.append_column(price, pa.array([2.123, 2.789, 2.456])), path)
+    assert "price_per_gpu_hour 2.123" in run(str(path)).stdout
+
+
+def test_values_that_are_not_shown_are_counted_by_axis(tmp_path: Path) -> None:
+    rows = [{f"input.{BANDWIDTH}": 1.0 + i, "served_rps": 1.0 + i} for i in range(13)]
+    path = results(tmp_path / "r.parquet", rows)
+    assert "Shown: 12 of 13 values of bandwidth; --top 13 shows all." in run(str(path)).stdout
+    assert "Shown:" not in run(str(path), "--top", "13").stdout
+
+
 # What is wrong.
 
 

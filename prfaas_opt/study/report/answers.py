@@ -113,7 +113,11 @@ class Effect(Struct, frozen=True, kw_only=True):
         Meta(description="variance of the levels' means, weighted by figures, over that of all; null where all equal"),
     ]
     chance_share: Annotated[
-        Share | None, Meta(description="what that share would be on average if the axis did nothing")
+        Share | None,
+        Meta(
+            description="what that share would be on average if the axis did nothing; null where every combination of "
+            "values has a figure, once: then chance has no part"
+        ),
     ]
     count: Annotated[Count, Meta(description="levels")]
     levels: Annotated[tuple[Level, ...], Meta(description="in order; of texts the 50 with most rows")]

@@ -3,17 +3,19 @@
 The share of an axis is the variance of the means of its levels, weighted by how many figures each has, over the
 variance of all figures: the correlation ratio. Where every combination is planned, or rows are drawn independently, it
 is the axis's first-order index: what it explains alone, not with others. Where axes go together, so do their shares. An
-axis of k levels that does nothing has a share of about (k - 1) / (n - 1) among n figures by chance.
+axis of k levels that does nothing has a share of about (k - 1) / (n - 1) among n figures by chance, but none where
+every combination has a figure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from prfaas_opt.study.report.answers import Effect, Level
-from prfaas_opt.study.report.lines import FEW
+from prfaas_opt.study.report.lines import FEW, keys
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,11 +28,12 @@ BINS = 10
 MOST_TEXTS = 50
 
 
-def effect_of(axis: Axis, measure: Measure, figures: NDArray[np.float64]) -> Effect | None:
+def effect_of(axis: Axis, axes: Sequence[Axis], measure: Measure, figures: NDArray[np.float64]) -> Effect | None:
     """The effect of an axis on a figure; None where fewer than two levels have one.
 
     Args:
         axis: whose.
+        axes: all of them.
         measure: on which figure.
         figures: of each row, NaN where it has none.
     """
@@ -71,10 +74,24 @@ def effect_of(axis: Axis, measure: Measure, figures: NDArray[np.float64]) -> Eff
         measure=measure.name,
         by="quantile" if binned else "value",
         variance_share=_variance_share(values, there, means),
-        chance_share=min(1.0, (filled - 1) / (len(values) - 1)),
+        chance_share=None if _is_crossed(axis, axes, has) else min(1.0, (filled - 1) / (len(values) - 1)),
         count=int(np.count_nonzero(rows)),
         levels=tuple(level(int(code)) for code in shown),
     )
+
+
+def _is_crossed(axis: Axis, axes: Sequence[Axis], has: NDArray[np.bool_]) -> bool:
+    """Whether each value of an axis meets each combination of the others once, so that these tell no values apart."""
+    rows = np.flatnonzero(has)
+    values = len(np.unique(axis.levels.codes[rows]))
+    if len(rows) % values:
+        return False
+    others = keys([each.levels for each in axes if each is not axis], rows)
+    distinct, key = np.unique(others, return_inverse=True)
+    if len(distinct) * values != len(rows):
+        return False
+    pairs = key * axis.levels.count + axis.levels.codes[rows]
+    return len(np.unique(pairs)) == len(rows)
 
 
 def _place(levels: Levels, ends: NDArray[np.float64] | None, code: int) -> dict[str, Any]:

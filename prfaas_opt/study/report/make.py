@@ -29,6 +29,7 @@ from prfaas_opt.study.report.lines import FEW, Axis, Lines, axes_of, keys, lines
 from prfaas_opt.study.report.measures import BREAK_EVEN, COST_RATIO, MEASURES, OFFLOADED, RATIO, objectives_named
 from prfaas_opt.study.report.pareto import non_dominated
 from prfaas_opt.study.report.select import selected
+from prfaas_opt.study.report.words import field_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -166,7 +167,7 @@ def _changes(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes:
     numeric = [axis for axis in axes if axis.levels.numeric]
     planned = np.flatnonzero(frame.planned)
     differing = [axis for axis in numeric if len(np.unique(axis.levels.codes[planned])) > 1]
-    alone = [axis.name for axis in differing if not along[axis.name].count]
+    alone = [field_of(axis.name) for axis in differing if not along[axis.name].count]
     if alone:
         listed = ", ".join(alone)
         notes.append(
@@ -183,7 +184,7 @@ def _effects(frame: Frame, axes: Sequence[Axis]) -> tuple[Effect, ...]:
     found = []
     for measure in (MEASURES["throughput"], MEASURES["cost"], BREAK_EVEN):
         if frame.has(measure.column):
-            found += [effect_of(axis, measure, frame.figures[measure.column]) for axis in axes]
+            found += [effect_of(axis, axes, measure, frame.figures[measure.column]) for axis in axes]
     return tuple(each for each in found if each is not None)
 
 
@@ -210,5 +211,8 @@ def _gb_prices(frame: Frame, notes: list[str]) -> GbPrices | None:
     # Without a price, the row tells that there is none only if it was looked for.
     found = gb_prices(prices, ~np.isnan(prices) | ~np.isnan(frame.figures.get(LEAST_COST, nothing)))
     if found is None and frame.has(MEASURES["cost"].column):
-        notes.append(f"These rows do not have {BREAK_EVEN.column}: a study with detail: full has it.")
+        notes.append(
+            "Up to which price of a GB sent remote prefill pays is told row by row if the study has detail: full "
+            f"({BREAK_EVEN.column})."
+        )
     return found

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from prfaas_opt.io.wording import counted
 from prfaas_opt.study.report.measures import BREAK_EVEN, MEASURES
-from prfaas_opt.study.report.words import Names, figure, listed_in_words, shown, without_unit
+from prfaas_opt.study.report.words import Names, field_of, figure, listed_in_words, shown
 from prfaas_opt.units import format_share
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def axis_lines(report: StudyReport) -> list[str]:
     """A line for each axis."""
     lines = []
     for axis in report.axes:
-        name = without_unit(axis.name, axis.unit)
+        name = field_of(axis.name)
         values = counted(axis.count, "value")
         if axis.low is not None and axis.high is not None:
             values += f", {shown(axis.low)} to {shown(axis.high)} {axis.unit}".rstrip()
@@ -133,7 +133,13 @@ def _pareto_table(front: ParetoFront, names: Names, most: int) -> TextTable:
         fields = ", ".join(filter(None, [first.name, names.values(first.values)]))
         alike = f" (and {len(members) - 1:,} alike)" if len(members) > 1 else ""
         rows.append((str(first.row), fields + alike, *map(figure, figures)))
-    short = {"throughput": "Serves (req/s)", "cost": "USD / 1,000", "ttft": "TTFT P90 (s)", "egress": "Egress (Gbps)"}
+    # In two lines each, so that a terminal of 80 columns has room for the fields.
+    short = {
+        "throughput": "Serves\n(req/s)",
+        "cost": "USD /\n1,000",
+        "ttft": "TTFT\nP90 (s)",
+        "egress": "Egress\n(Gbps)",
+    }
     left_out = [f"{front.without_plan:,} without a plan"] if front.without_plan else []
     left_out += [f"{front.without_figure:,} without one of these figures"] if front.without_figure else []
     missing = f"; left out: {', '.join(left_out)}" if left_out else ""
@@ -181,19 +187,25 @@ def _changes_table(changes: AxisChanges, names: Names, most: int) -> TextTable:
 def _effects_table(effects: Sequence[Effect], names: Names, most: int) -> TextTable:
     title, unit = _TITLES[effects[0].measure]
     rows = []
-    left_out = 0
+    some: list[str] = []
     for effect in effects:
         if not effect.variance_share or effect.variance_share < _NOTHING:
             continue
         levels = _spread(effect.levels, max(most, 2))
-        left_out += effect.count - len(levels)
+        if len(levels) < effect.count:
+            told = f"Shown: {len(levels)} of {effect.count:,} values of {names.short(effect.axis)}"
+            all_of_them = (
+                "shows all"
+                if len(effect.levels) == effect.count
+                else f"shows the {len(effect.levels)} that most rows have"
+            )
+            some.append(f"{told}; --top {len(effect.levels)} {all_of_them}.")
         for number, level in enumerate(levels):
             cells = map(figure, (level.mean, level.least, level.most))
             first = names.with_unit(effect.axis) if number == 0 else ""
             rows.append((first, _level(level, effect.by), f"{level.figures:,}", *cells))
     shares = [f"{names.short(each.axis)} {_variance(each)}" for each in effects]
     told = "Share of its variance that each explains alone: " + ", ".join(shares) + "."
-    some = (f"Not shown: {counted(left_out, 'other value')}.",) if left_out else ()
     if not rows and all(each.variance_share is None for each in effects):
         same = next(level.mean for level in effects[0].levels if level.mean is not None)
         return TextTable(title=f"Main effects on {title} ({unit})", after=(f"None: it is {figure(same)} in all rows.",))

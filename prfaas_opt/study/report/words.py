@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from prfaas_opt.study.fields import SUFFIXES
+from prfaas_opt.study.columns import INPUT, input_field
 
 _FEW = 4
 
@@ -14,7 +14,7 @@ class Names:
     """Short names of axes: as much of the end of a path as tells them apart."""
 
     def __init__(self, names: Sequence[str], units: Sequence[str]) -> None:
-        whole = {name: without_unit(name, unit) for name, unit in zip(names, units, strict=True)}
+        whole = {name: field_of(name) for name in names}
         self._short = {name: _shortest(path, list(whole.values())) for name, path in whole.items()}
         self._units = dict(zip(names, units, strict=True))
 
@@ -50,10 +50,14 @@ def _shortest(path: str, paths: Sequence[str]) -> str:
     return path
 
 
-def without_unit(name: str, unit: str) -> str:
-    """A field's path without the unit that ends its column's name."""
-    suffix = next((each for each in SUFFIXES if unit and name.endswith(each)), "")
-    return name.removesuffix(suffix)
+def field_of(name: str) -> str:
+    """The field of a scenario whose column has a name.
+
+    >>> field_of("links.0.bandwidth_gbps"), field_of("slo.tokens_per_s"), field_of("transfer.chunk_tokens")
+    ('links.0.bandwidth', 'slo.tokens_per_s', 'transfer.chunk_tokens')
+    """
+    field = input_field(f"{INPUT}{name}")
+    return name if field is None else field.text
 
 
 def shown(value: Any) -> str:
