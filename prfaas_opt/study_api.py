@@ -19,6 +19,7 @@ from prfaas_opt.study.definition import base_document, read_study
 from prfaas_opt.study.explanation import StudyExplanation, explained
 from prfaas_opt.study.run import Progress, StudyInterrupted, run_rows
 from prfaas_opt.study.summary import StudyRun
+from prfaas_opt.study.two_pools import refuse_a_fleet
 from prfaas_opt.study.work_folder import digest
 
 if TYPE_CHECKING:
@@ -135,7 +136,14 @@ def read_rows(
     Raises:
         InputError: all that is wrong.
     """
-    base = None if base is None else Path(base)
+    rows, inputs = _rows_of(source, None if base is None else Path(base), overrides, sheet)
+    refuse_a_fleet(rows)
+    return rows, inputs
+
+
+def _rows_of(
+    source: Source, base: Path | None, overrides: Mapping[str, str] | None, sheet: SheetOptions
+) -> tuple[StudyRows | SheetRows, dict[str, str]]:
     settings = {"the options": json.dumps([*dataclasses.astuple(sheet), dict(overrides or {})])}
     if isinstance(source, Mapping):
         return read_study(dict(source), base, overrides), {

@@ -97,6 +97,7 @@ def test_json_is_what_its_schema_says() -> None:
         (["a.yaml", "--workers", "0"], 2, "--workers"),
         (["a.yaml", "--engine", "spark"], 2, "--engine"),
         (["a.yaml", "--set", "slo.tokens_per_s"], 4, "expected PATH=VALUE"),
+        (["a.yaml", "--base", "kimi-linear"], 4, "add --set model=kimi-linear"),
         (["a.yaml", "--base", "nowhere.yaml"], 4, "there is no scenario file nowhere.yaml"),
         ([], 2, "FILE"),
     ],

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +22,7 @@ from prfaas_opt.scenario import Scenario
 from prfaas_opt.study.lenses import _OF_CLUSTER, _OF_LINK, _OF_SCENARIO, _QUANTILES
 from prfaas_opt.study.rows import UNSET
 from prfaas_opt.study.scenarios import ScenarioMaker
+from prfaas_opt.study_api import run_study
 
 BASE = parse_document(CASE_STUDY.read_text(encoding="utf-8"), "case.yaml")
 BARE = parse_document(
@@ -271,6 +274,60 @@ def test_a_fleet_is_an_error_of_its_row() -> None:
     (error,) = ScenarioMaker(BASE, ["clusters.pd.instances"]).make([({"max": 9},)], where)
     assert isinstance(error, InputError)
     assert [each.code for each in error.problems] == ["not-two-pools"]
+
+
+TWO_SOURCES = """model: internal-1t
+workload: prfaas-case-study
+clusters:
+  us: {role: prefill, hardware: H200, instances: 3}
+  eu: {role: prefill, hardware: H200, instances: 1}
+  pd: {role: pd, hardware: H20, instances: 8}
+links: [{from: us, to: pd, bandwidth: 100Gbps}, {from: eu, to: pd, bandwidth: 100Gbps}]
+slo: {tokens_per_s: 40}
+"""
+RANGE = """model: internal-1t
+workload: prfaas-case-study
+clusters: {pd: {role: pd, hardware: H20, instances: {max: 8}}}
+slo: {tokens_per_s: 40}
+"""
+STREAMS = """traffic:
+  - {model: internal-1t, workload: prfaas-case-study, demand_rps: 1}
+  - {model: kimi-linear, workload: prfaas-case-study, demand_rps: 1}
+clusters: {pd: {role: pd, hardware: H20, instances: 8}}
+slo: {tokens_per_s: 40}
+"""
+PD = {"role": "pd", "hardware": "H20", "instances": 8}
+
+
+@pytest.mark.parametrize(
+    ("base", "grid", "found"),
+    [
+        (
+            TWO_SOURCES,
+            {"links.0.bandwidth": ["1Gbps", "9Gbps"]},
+            "base.yaml:5 clusters.eu: makes this a fleet (2 prefill",
+        ),
+        (TWO_SOURCES, {"clusters.eu.instances": [1, 2]}, "base.yaml:5 clusters.eu: makes this a fleet (2 prefill"),
+        (RANGE, {"slo.tokens_per_s": [20, 40]}, "base.yaml:3 clusters.pd: makes this a fleet (a range of H20"),
+        (STREAMS, {"traffic.0.demand_rps": [1, 2]}, "base.yaml:1 traffic: makes this a fleet (2 streams"),
+        (TWO_SOURCES, {"slo.tokens_per_s": [0.5]}, "base.yaml:5 clusters.eu: makes this a fleet (2 prefill"),
+        # A field may make two pools of it, in some row at least.
+        (TWO_SOURCES, {"clusters": [{"pd": PD}], "links": [[]]}, ""),
+        (RANGE, {"clusters.pd.instances": [{"max": 9}, 8]}, ""),
+        (STREAMS, {"traffic": [[{"model": "internal-1t", "workload": "prfaas-case-study"}]]}, ""),
+    ],
+)
+def test_a_base_that_stays_a_fleet_is_refused(base: str, grid: dict[str, Any], found: str, tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text(base, encoding="utf-8")
+    (tmp_path / "s.yaml").write_text(yaml.safe_dump({"base": "base.yaml", "axes": [{"grid": grid}]}), encoding="utf-8")
+    if not found:
+        assert run_study(tmp_path / "s.yaml").planned
+        return
+    with pytest.raises(InputError) as caught:
+        run_study(tmp_path / "s.yaml")
+    (problem,) = caught.value.problems
+    assert found in f"{problem.where}: {problem.message}"
+    assert "name a base of two pools" in problem.fix
 
 
 def test_a_base_that_is_no_mapping_fails_every_row() -> None:

@@ -18,10 +18,14 @@ from prfaas_opt.study.rows import UNSET
 from prfaas_opt.study.sampling import METHODS, MOST_SOBOL_POINTS
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from prfaas_opt.io.document import FieldPath
     from prfaas_opt.io.spec import Kind
 
 MOST_ROWS = 1_000_000_000
+OF_THE_STUDY = ("objective", "detail")
+"""What a study has once for all of its rows."""
 _PLAIN = {"type": ["string", "number", "boolean", "object", "array"]}
 
 Form = Literal["values", "value", "draw"]
@@ -64,7 +68,8 @@ class FieldValues(Struct, frozen=True):
         try:
             kind = field_kind(name.split("."))
         except UnknownFieldError as error:
-            return context.add(path, "unknown-key", str(error), error.fix)
+            fix = "write it beside axes; it is the same for all rows" if name in OF_THE_STUDY else error.fix
+            return context.add(path, "unknown-key", str(error), fix)
         if self.form == "value":
             return _plain(context, kind, value, path)
         if self.form == "draw":
@@ -173,7 +178,33 @@ _SAMPLE = Record(
     }
 )
 
-BLOCK = Variants(
+
+def field_among(keys: Iterable[Any]) -> str:
+    """The first of some keys that is a field of a scenario; empty where none is."""
+    for key in keys:
+        if isinstance(key, str):
+            try:
+                field_kind(steps_of(key))
+            except UnknownFieldError:
+                continue
+            return key
+    return ""
+
+
+class _Block(Variants, frozen=True):
+    """A block; of fields that stand in none it is said where they belong."""
+
+    def read(self, context: Context, value: Any, path: FieldPath) -> Any:
+        """What the record with the key that is there reads."""
+        if isinstance(value, dict) and not value.keys() & self.by_key.keys():
+            field = field_among(value)
+            if field:
+                message = f"found the field {printable(field)} alone, expected {self.expected}"
+                return context.add(path, "missing-key", message, f"write grid: {{{printable(field)}: ...}}")
+        return super().read(context, value, path)
+
+
+BLOCK = _Block(
     {
         "grid": Record(
             {"grid": Field(FieldValues("values"), "fields and their values: every combination of them")}, _grid
@@ -202,6 +233,9 @@ class Axes(Struct, frozen=True):
         """A tuple of blocks whose fields differ."""
         if isinstance(value, dict) and value.keys() & BLOCK.by_key.keys():
             return wrong(self, context, value, path, 'put "- " before each block')
+        field = field_among(value) if isinstance(value, dict) else ""
+        if field:
+            return wrong(self, context, value, path, f"write axes: [{{grid: {{{printable(field)}: ...}}}}]")
         blocks = self.blocks.read(context, value, path)
         if blocks is INVALID:
             return INVALID

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, get_args
 from msgspec import Struct
 
 from prfaas_opt.errors import InputError, Problem
+from prfaas_opt.io.catalog import entries
 from prfaas_opt.io.document import Document, dotted, plain_document
 from prfaas_opt.io.overrides import RefusedError, apply_overrides, copied, put
 from prfaas_opt.io.scalars import Choice, Text
@@ -18,7 +19,7 @@ from prfaas_opt.io.wording import printable
 from prfaas_opt.io.yaml_file import parse_document, read_document
 from prfaas_opt.scenario import Objective
 from prfaas_opt.study.axes import StudyRows
-from prfaas_opt.study.axis_fields import Axes, FieldValues, field_name
+from prfaas_opt.study.axis_fields import BLOCK, Axes, FieldValues, field_name
 from prfaas_opt.study.rows import Detail
 
 if TYPE_CHECKING:
@@ -85,6 +86,7 @@ def read_study(source: Source, base: Path | None = None, overrides: Mapping[str,
     """
     document = plain_document(source, "study") if isinstance(source, dict) else read_document(Path(source), "study")
     _refuse_a_scenario(document)
+    _refuse_a_block_alone(document)
     given = document.data if isinstance(document.data, dict) else {}
     scenario = base_document(given.get("base") if base is None else str(base), None if base else document)
     # Named models and workloads are those of the base, whose fields the values become.
@@ -122,11 +124,19 @@ def base_document(base: Any, study: Document | None = None) -> Document:
         path = (folder or Path()) / Path(base.strip()).expanduser()
         if not path.is_file():
             message = f"there is no scenario file {printable(str(path))}"
-            raise InputError(Problem("missing-file", where, message, "check the path; it starts at this file's folder"))
+            raise InputError(Problem("missing-file", where, message, _instead_of_a_file(base.strip(), study)))
         return read_document(path, "scenario")
     return dataclasses.replace(
         parse_document(CASE_STUDY.read_text(encoding="utf-8"), "built-in case study"), folder=folder
     )
+
+
+def _instead_of_a_file(base: str, study: Document | None) -> str:
+    """What to write instead of a base that is no file: people name a model there."""
+    if base in entries("models", study.folder if study else None):
+        told = f"write set: {{model: {base}}}" if study else f"add --set model={base}"
+        return f"it is a model: leave base out, or name a scenario, and {told}"
+    return "check the path; it starts at this file's folder" if study else "check the path"
 
 
 def _refuse_a_scenario(document: Document) -> None:
@@ -134,6 +144,17 @@ def _refuse_a_scenario(document: Document) -> None:
     if isinstance(data, dict) and "clusters" in data and not data.keys() & {"axes", "base"}:
         fix = "plan it: prfaas-opt plan FILE; or write a study with base: FILE, and axes"
         raise InputError(Problem("wrong-file", document.where(), "is a scenario file, expected a study", fix))
+
+
+def _refuse_a_block_alone(document: Document) -> None:
+    """Raises what is wrong with a study that has a block where its axes belong."""
+    data = document.data
+    for key in BLOCK.by_key if isinstance(data, dict) and "axes" not in data else ():
+        if key in data:
+            fix = f"write axes: [{{{key}: ...}}]"
+            raise InputError(
+                Problem("misplaced-key", document.where((key,)), "is a block of axes, which are missing", fix)
+            )
 
 
 def _with_fields(scenario: Document, fields: Mapping[str, Any], study: Document, key: str) -> Document:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.io.scalars import Choice, Number, Quantity, Text
 from prfaas_opt.io.scenario_file import SCENARIO
-from prfaas_opt.io.spec import Either, ListOf, MapOf, OneOrMore, Record, Tagged, Variants, suggestion
+from prfaas_opt.io.spec import Either, ListOf, MapOf, OneOrMore, Record, Tagged, Variants
+from prfaas_opt.io.wording import closest, suggestion
 from prfaas_opt.units import parse_tokens
 
 if TYPE_CHECKING:
@@ -37,19 +38,57 @@ def field_kind(steps: Sequence[str]) -> Kind | None:
     >>> field_kind(["links", "0", "rtt"]).expected
     'a duration such as "80ms" or "7s", 0 or 1us to 1 hour'
     """
-    kinds: list[Any] = [SCENARIO]
+    depth, kinds, forms = _followed(steps)
+    if depth < len(steps):
+        here, step = ".".join(steps[:depth]), steps[depth]
+        message = f"{here} has no field {step}" if here else f"a scenario has no field {step}"
+        raise UnknownFieldError(message, _fix(steps, depth, forms))
+    return kinds[0] if kinds and all(kind == kinds[0] for kind in kinds) else None
+
+
+def _followed(steps: Sequence[str]) -> tuple[int, list[Any], list[Any]]:
+    """How many steps lead somewhere, what is there (nothing where nobody knows), and the forms stepped into last."""
+    kinds, forms = [SCENARIO], []
     for depth, step in enumerate(steps):
         forms = [form for kind in kinds for form in _forms_with_fields(kind)]
         if None in forms:
-            return None
+            return len(steps), [], forms
         kinds = [inner for form in forms for inner in _inside(form, step)]
         if not kinds:
-            here = ".".join(steps[:depth])
-            known = list(dict.fromkeys(key for form in forms for key in _keys(form)))
-            message = f"{here} has no field {step}" if here else f"a scenario has no field {step}"
-            fix = suggestion(step, known) if known else f"set {here} as a whole"
-            raise UnknownFieldError(message, fix)
-    return kinds[0] if all(kind == kinds[0] for kind in kinds) else None
+            return depth, [], forms
+    return len(steps), kinds, forms
+
+
+def _fix(steps: Sequence[str], depth: int, forms: Sequence[Any]) -> str:
+    """What to write instead of a path that leads nowhere from a step on."""
+    here, known = ".".join(steps[:depth]), _known(forms)
+    near = _near(steps, depth, forms)
+    if _is_list(forms):
+        return f"{here} is a list: write {'.'.join(near or [here, '0'])}"
+    if near and depth + 1 < len(steps):
+        return f"did you mean {'.'.join(near)}?"
+    return suggestion(steps[depth], known) if known else f"set {here} as a whole"
+
+
+def _near(steps: Sequence[str], depth: int, forms: Sequence[Any]) -> list[str] | None:
+    """The path of a field with a step of a list put in, or misspelt steps replaced; None where none is near."""
+    if _is_list(forms):
+        mended = [*steps[:depth], "0", *steps[depth:]]
+    else:
+        words = closest(steps[depth], _known(forms))
+        if not words:
+            return None
+        mended = [*steps[:depth], words[0], *steps[depth + 1 :]]
+    reached, _, inner = _followed(mended)
+    return mended if reached == len(mended) else _near(mended, reached, inner)
+
+
+def _is_list(forms: Sequence[Any]) -> bool:
+    return bool(forms) and all(isinstance(form, ListOf) for form in forms)
+
+
+def _known(forms: Sequence[Any]) -> list[str]:
+    return list(dict.fromkeys(key for form in forms for key in _keys(form)))
 
 
 def _forms_with_fields(kind: Any) -> list[Any]:
