@@ -34,6 +34,15 @@ def evaluate_terms(terms: Sequence[Term], x: float) -> float:
     return total
 
 
+def slope_of(terms: Sequence[Term]) -> list[Term]:
+    """The derivative of a sum of powers.
+
+    >>> slope_of([(3.0, 0.0), (2.0, 1.0), (1.0, 2.0)])
+    [(2.0, 0.0), (2.0, 1.0)]
+    """
+    return [(c * e, e - 1.0) for c, e in terms if e]
+
+
 def bracketed_root(function: Callable[[float], float], low: float, high: float) -> tuple[float, float]:
     """Two neighbouring points between which a function changes sign (Chandrupatla's method).
 

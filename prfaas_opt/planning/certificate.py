@@ -14,12 +14,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from prfaas_opt.numerics import bracketed_root, evaluate_terms, sign_changes
+from prfaas_opt.planning.balance import Balance, Costs
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ class Prices(Struct, frozen=True):
     usable_local: float = 0.0
 
 
-class _Segment(Struct, frozen=True):
+class Segment(Struct, frozen=True):
     """A range of lengths on which all three curves are one piece each."""
 
     low: float
@@ -79,7 +80,7 @@ class CheapestRouting:
         curves = (problem.local_prefill_s, remote.prefill_s, remote.kv_bytes)
         breaks = merged_breaks(curves, low, self._high)
         ranges = list(itertools.pairwise(breaks)) or [(low, self._high)]
-        self._segments = [_Segment(a, b, *(terms_at(curve, b) for curve in curves)) for a, b in ranges]
+        self._segments = [Segment(a, b, *(terms_at(curve, b) for curve in curves)) for a, b in ranges]
 
     def offloaded(self, a: float, p: float, b: float) -> tuple[Range, ...]:
         """The ranges of length where offloading is the cheaper way."""
@@ -100,6 +101,12 @@ class CheapestRouting:
                     ranges.append((start, end))
                 start = end
         return tuple(ranges)
+
+    def turns(self, offloaded: tuple[Range, ...]) -> Iterator[tuple[float, Segment]]:
+        """The lengths inside a segment at which a routing changes, each with that segment."""
+        for length in itertools.chain.from_iterable(offloaded):
+            if self._segments[0].low < length < self._high:
+                yield length, next(segment for segment in self._segments if length <= segment.high)
 
     def loads(self, a: float, p: float, b: float) -> Loads:
         """Loads of the cheapest routing."""
@@ -160,6 +167,7 @@ class _SplitBound:
         self._best = best
         low, high = problem.lengths.low, problem.lengths.high
         self._crossing = low if best.crossing_tokens is None else min(max(best.crossing_tokens, low), high)
+        self._balance = Balance(problem, remote, routing, limit)
         self._prices = Prices(math.inf)
         self._balanced_log_price: float | None = None
         self._excess: dict[float, float] = {}
@@ -173,21 +181,31 @@ class _SplitBound:
             self._prices = Prices(bound, local_rps=1 / fixed_s, usable_local=self._limit.usable_instances)
         link_share = 1.0 if self._best.link_binds else 0.0
         self._try(link_share, self._indifferent_price(link_share, self._crossing))
-        if self._prices.bound_rps * self._best.shared_load_s > 1 + _CLOSED and (
-            self._excess_of_link(0.0) > 0 > self._excess_of_link(1.0)
-        ):
+        if self._prices.bound_rps * self._best.shared_load_s <= 1 + _CLOSED:
+            return self._prices
+        costs = self._balance.costs(0.5, self._indifferent_price(0.5, self._crossing))
+        if costs is not None:
+            self._at(costs)
+        elif self._excess_of_link(0.0) > 0 > self._excess_of_link(1.0):
             bracketed_root(self._excess_of_link, 0.0, 1.0)
         return self._prices
 
     def _try(self, link_share: float, local_price: float) -> Loads:
         """Loads at prices that value the remote side at 1 in all, ``link_share`` of it the link."""
-        a = (1.0 - link_share) / self._remote.usable_instances
-        b = link_share / self._remote.egress_bytes_per_s
-        loads = self._routing.loads(a, local_price, b)
-        mean = a * loads.remote_s + b * loads.sent_bytes + local_price * (loads.local_s + self._limit.overhead_s)
-        bound = _rounded_up((1.0 + local_price * self._limit.usable_instances) / mean)
+        remote, link = self._remote.usable_instances, self._remote.egress_bytes_per_s
+        return self._at(Costs((1.0 - link_share) / remote, local_price, link_share / link))
+
+    def _at(self, costs: Costs) -> Loads:
+        """Loads at prices; the bound that they prove is kept if it is the least."""
+        usable, pool = self._limit.usable_instances, self._remote
+        loads = self._routing.loads(*costs)
+        seconds = costs.remote * loads.remote_s + costs.local * (loads.local_s + self._limit.overhead_s)
+        mean = seconds + costs.link * loads.sent_bytes
+        worth = costs.remote * pool.usable_instances + costs.local * usable + costs.link * pool.egress_bytes_per_s
+        bound = _rounded_up(worth / mean)
         if bound < self._prices.bound_rps:
-            self._prices = Prices(bound, a / mean, local_price / mean, 0.0, b / mean, self._limit.usable_instances)
+            remote, local, link = (cost / mean for cost in costs)
+            self._prices = Prices(bound, remote, local, 0.0, link, usable)
         return loads
 
     def _indifferent_price(self, link_share: float, length: float) -> float:

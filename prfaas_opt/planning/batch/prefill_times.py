@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from prfaas_opt.latency.ttft import LatencyBand, Ttft
-from prfaas_opt.numerics import evaluate_terms
-from prfaas_opt.planning.batch.roots import newton_in_bracket, slope_of, sum_of
+from prfaas_opt.numerics import evaluate_terms, slope_of
+from prfaas_opt.planning.batch.roots import newton_in_bracket, sum_of
 from prfaas_opt.profiles.curve import merged_breaks, terms_at
 from prfaas_opt.throughput.expectation import Expectation
 

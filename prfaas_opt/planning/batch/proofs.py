@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from prfaas_opt.numerics import evaluate_terms, sign_changes
-from prfaas_opt.planning.batch.roots import newton_in_bracket, slope_of, sum_of
+from prfaas_opt.numerics import evaluate_terms, sign_changes, slope_of
+from prfaas_opt.planning.batch.roots import newton_in_bracket, sum_of
 from prfaas_opt.planning.certificate import PrefillBound
 from prfaas_opt.planning.threshold import BestThreshold
 from prfaas_opt.profiles.curve import merged_breaks, terms_at

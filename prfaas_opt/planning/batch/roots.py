@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,14 +41,9 @@ def newton_in_bracket(
     return x
 
 
-def sum_of(terms: tuple[Term, ...], x: Floats) -> Floats:
+def sum_of(terms: Sequence[Term], x: Floats) -> Floats:
     """``sum(c * x**e)``."""
     total = np.zeros(len(x))
     for coefficient, exponent in terms:
         total += coefficient if exponent == 0 else coefficient * (x if exponent == 1 else x**exponent)
     return total
-
-
-def slope_of(terms: tuple[Term, ...]) -> tuple[Term, ...]:
-    """The derivative of a sum of powers."""
-    return tuple((c * e, e - 1.0) for c, e in terms if e)
