@@ -293,3 +293,26 @@ def test_chance_has_no_part_where_every_combination_has_a_figure(tmp_path: Path)
     assert [each.chance_share for each in holed] == pytest.approx([2 / 4, 1 / 4])
     repeated = report_study(results(tmp_path / "d.parquet", [*grid, grid[0]])).effects
     assert [each.chance_share for each in repeated] == pytest.approx([2 / 6, 1 / 6])
+
+
+def test_of_drawn_rows_it_is_told_in_how_many_remote_prefill_pays(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    rows: list[Row] = [
+        {
+            f"input.{BANDWIDTH}": float(b),
+            "input.clusters.pd.instances": int(n),
+            "served_rps": 1.0 if i % 9 else None,
+            "ratio": float(b * n / 4000) if i % 9 else None,
+            "offload_share": float(i % 7 > 0),
+        }
+        for i, (b, n) in enumerate(zip(rng.uniform(1, 100, 300), rng.permutation(300), strict=True))
+    ]
+    report = report_study(results(tmp_path / "r.parquet", rows))
+    (shares,) = report.paying_shares
+    assert (shares.axis, shares.measure, report.break_even) == (BANDWIDTH, "throughput", ())
+    for each in shares.stretches:
+        there = [row for row in rows if row["ratio"] is not None and each.low <= row[f"input.{BANDWIDTH}"] <= each.high]
+        assert each.rows == len(there)
+        assert each.paying == sum(row["ratio"] > 1 and row["offload_share"] > 0 for row in there)
+    assert sum(each.rows for each in shares.stretches) == sum(row["ratio"] is not None for row in rows)
+    assert len(shares.stretches) == 10

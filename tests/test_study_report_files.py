@@ -133,6 +133,7 @@ def test_files_hold_the_report(study: Path, tmp_path: Path) -> None:
     write_report(report, table)
     text = page.read_text(encoding="utf-8")
     assert "| 1 to 10 | from there on |" in text
+    assert "| Row | Fields | Serves (req/s) | USD / 1,000 | TTFT P90 (s) | Egress (Gbps) |" in text
     assert text.count("\n## ") >= 6
     lines = table.read_text(encoding="utf-8").splitlines()
     sections = {line.split(",")[0] for line in lines[1:]}

@@ -486,3 +486,9 @@ def test_ctrl_c_says_what_is_kept_and_the_same_command_goes_on(study: Path, tmp_
     assert int(found[1].replace(",", "")) == rows_at_once(read_study(study)) * len(parts_of(output))
     assert found[2] == str(work_folder_of(output))
     assert not output.exists()
+
+
+def test_of_rows_that_serve_alike_the_cheaper_is_the_better() -> None:
+    prices = {"clusters.prfaas.price_per_gpu_hour": [3, 1, 2], "clusters.pd.price_per_gpu_hour": [1]}
+    run = study_api.run_study({"axes": [{"grid": prices}]})
+    assert [each.row for each in run.best] == [1, 2, 0]

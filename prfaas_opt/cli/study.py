@@ -140,7 +140,9 @@ def study(
         print_study(done)
     planned_now = done.rows - done.kept
     rate = f", {planned_now / seconds:,.0f} rows/s" if planned_now and seconds > 0 else ""
-    typer.echo(f"Planned {planned_now:,} rows in {_duration(seconds)}{rate}.", err=True)
+    typer.echo(
+        f"Planned {planned_now:,} {'row' if planned_now == 1 else 'rows'} in {_duration(seconds)}{rate}.", err=True
+    )
     _end_as(done, strict)
 
 

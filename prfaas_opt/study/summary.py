@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -60,7 +61,10 @@ class StudyRun(Struct, frozen=True, kw_only=True):
     by_status: dict[str, int]
     failures: Annotated[tuple[FailedRows, ...], Meta(description="rows without a plan, by error code")]
     objective: Annotated[Objective | None, Meta(description="null: goodput where slo.ttft is given, else throughput")]
-    best: Annotated[tuple[BestRow, ...], Meta(description="rows that serve most, or at least cost, best first")]
+    best: Annotated[
+        tuple[BestRow, ...],
+        Meta(description="rows that serve most, or at least cost, best first; of equal ones the cheaper"),
+    ]
     samples: tuple[Drawn, ...]
     output: Annotated[str | None, Meta(description="where the rows were written; null: nowhere")]
 
@@ -78,7 +82,7 @@ class Tally:
         self._statuses: Counter[str] = Counter()
         self._codes: Counter[str] = Counter()
         self._firsts: dict[str, FailedRows] = {}
-        self._best: list[tuple[float, int, float, float | None]] = []
+        self._best: list[tuple[float, float, int, float, float | None]] = []
         self.rows = 0
 
     def add(self, table: pa.Table) -> None:
@@ -92,8 +96,12 @@ class Tally:
         found = []
         for row, served, cost in zip(head["row"], head["served_rps"], head[_COST], strict=True):
             if served is not None and not (self._cheapest and cost is None):
-                found.append((-cost if self._cheapest else served, -row, served, cost))
-        self._best = heapq.nlargest(BEST, [*self._best, *found], key=lambda each: each[:2])
+                # Of rows that serve alike, as where decode limits them all, the cheaper is the better one.
+                dear = math.inf if cost is None else cost
+                found.append(
+                    (-dear, served, -row, served, cost) if self._cheapest else (served, -dear, -row, served, cost)
+                )
+        self._best = heapq.nlargest(BEST, [*self._best, *found], key=lambda each: each[:3])
 
     def _fail(self, table: pa.Table, index: int, code: str, row: int) -> None:
         self._codes[code] += 1
@@ -118,7 +126,7 @@ class Tally:
             by_status=dict(sorted(self._statuses.items())),
             failures=tuple(failures),
             objective=rows.objective,
-            best=tuple(BestRow(-row, _values(rows, -row), served, cost) for _, row, served, cost in self._best),
+            best=tuple(BestRow(-row, _values(rows, -row), served, cost) for _, _, row, served, cost in self._best),
             samples=_samples(rows),
             output=output,
         )

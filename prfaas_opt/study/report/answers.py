@@ -157,6 +157,23 @@ class BreakEven(Struct, frozen=True, kw_only=True):
     each: Annotated[tuple[PayingLine, ...], Meta(description="every combination of the other axes; the first 1,000")]
 
 
+class PayingStretch(Struct, frozen=True, kw_only=True):
+    """A stretch of an axis's values, and in how many of its rows remote prefill pays."""
+
+    low: float
+    high: float
+    rows: Annotated[Count, Meta(description="rows there that can be compared with a homogeneous cluster")]
+    paying: Annotated[Count, Meta(description="of them, remote prefill pays")]
+
+
+class PayingShares(Struct, frozen=True, kw_only=True):
+    """How often remote prefill pays along a bandwidth or a price that no rows differ in alone, as in a sample."""
+
+    axis: str
+    measure: Literal["throughput", "cost"]
+    stretches: Annotated[tuple[PayingStretch, ...], Meta(description="in order, with about as many rows each")]
+
+
 class GbPrices(Struct, frozen=True, kw_only=True):
     """The price of a GB up to which remote prefill pays, over the rows that have one."""
 
@@ -183,5 +200,6 @@ class StudyReport(Struct, frozen=True, kw_only=True):
     changes: Annotated[tuple[AxisChanges, ...], Meta(description="along each numeric axis with neighbours")]
     effects: tuple[Effect, ...]
     break_even: tuple[BreakEven, ...]
+    paying_shares: Annotated[tuple[PayingShares, ...], Meta(description="where there is no break_even")]
     gb_prices: GbPrices | None
     notes: Annotated[tuple[str, ...], Meta(description="what could not be answered, and why")]

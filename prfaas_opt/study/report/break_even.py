@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from prfaas_opt.study.report.answers import BreakEven, GbPrices, PayingLine, PayingLines
+from prfaas_opt.study.report.answers import BreakEven, GbPrices, PayingLine, PayingLines, PayingShares, PayingStretch
+from prfaas_opt.study.report.effects import stretches_of
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from prfaas_opt.study.report.answers import Pays
-    from prfaas_opt.study.report.lines import Lines
+    from prfaas_opt.study.report.lines import Axis, Lines
 
 MOST_LINES = 1_000
 _ROUNDING = 1e-9
@@ -97,6 +98,29 @@ def break_even_along(
         row = int(numbers_of_rows[lines.rows[low[place]]]) if crosses[place] else None
         each.append(PayingLine(values=values, pays=_WORDS[kind[place]], low=start, high=end, low_row=row))
     return BreakEven(axis=lines.axis.name, measure=measure, lines=len(kind), alike=tuple(alike), each=tuple(each))
+
+
+def paying_shares(
+    axis: Axis, ratios: NDArray[np.float64], sends: NDArray[np.bool_], measure: Literal["throughput", "cost"]
+) -> PayingShares:
+    """In how many rows remote prefill pays, by stretches of an axis with about as many rows each.
+
+    Args:
+        axis: of numbers.
+        ratios: of each row, over the homogeneous cluster; NaN where there is none.
+        sends: whether the plan of a row prefills anything remotely.
+        measure: of what the ratios are.
+    """
+    codes, ends = stretches_of(axis.levels)
+    has = ~np.isnan(ratios) & ~np.isnan(ends[codes, 0])
+    rows = np.bincount(codes[has], minlength=len(ends))
+    paying = np.bincount(codes[has & pays(ratios) & sends], minlength=len(ends))
+    stretches = [
+        PayingStretch(low=float(low), high=float(high), rows=int(count), paying=int(some))
+        for (low, high), count, some in zip(ends, rows, paying, strict=True)
+        if count
+    ]
+    return PayingShares(axis=axis.name, measure=measure, stretches=tuple(stretches))
 
 
 def gb_prices(prices: NDArray[np.float64], told: NDArray[np.bool_]) -> GbPrices | None:

@@ -39,7 +39,7 @@ def effect_of(axis: Axis, axes: Sequence[Axis], measure: Measure, figures: NDArr
     """
     levels = axis.levels
     binned = levels.numeric and levels.count - levels.has_null > FEW
-    codes, ends = _binned(levels) if binned else (levels.codes, None)
+    codes, ends = stretches_of(levels) if binned else (levels.codes, None)
     count = int(codes.max()) + 1
     has = ~np.isnan(figures)
     rows = np.bincount(codes, minlength=count)
@@ -110,7 +110,7 @@ def _variance_share(values: NDArray[np.float64], codes: NDArray[np.int64], means
     return min(1.0, float(between @ between) / total)
 
 
-def _binned(levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+def stretches_of(levels: Levels) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
     """Stretches of an axis with about as many rows each, equal values in one; the least and largest value of each.
 
     Rows without a value are a stretch of their own, with NaN for ends.

@@ -53,7 +53,7 @@ def markdown(report: StudyReport) -> str:
         if each.rows:
             last = len(each.headings) - 1
             text = [n < each.left or (each.text_last and n == last) for n in range(last + 1)]
-            lines = [each.headings, tuple("---" if is_text else "---:" for is_text in text)]
+            lines = [tuple(map(_cell, each.headings)), tuple("---" if is_text else "---:" for is_text in text)]
             body = [tuple(map(_cell, row)) for row in each.rows]
             parts.append("\n".join(f"| {' | '.join(row)} |" for row in [*lines, *body]))
         parts += map(_cell, each.after)
@@ -149,6 +149,17 @@ def _records(report: StudyReport) -> Iterator[dict[str, Any]]:
                 "high": line.high if line.refined_high is None else line.refined_high,
                 "pays": line.pays,
                 "where": names.values(line.values),
+            }
+    for shares in report.paying_shares:
+        for stretch in shares.stretches:
+            yield {
+                "section": "paying share",
+                "axis": shares.axis,
+                "measure": shares.measure,
+                "value": stretch.paying / stretch.rows,
+                "low": stretch.low,
+                "high": stretch.high,
+                "rows": stretch.rows,
             }
     if report.gb_prices:
         prices = report.gb_prices

@@ -19,9 +19,10 @@ from prfaas_opt.study.report.answers import (
     Measure,
     ParetoFront,
     ParetoRow,
+    PayingShares,
     StudyReport,
 )
-from prfaas_opt.study.report.break_even import break_even_along, gb_prices, is_bandwidth_or_price
+from prfaas_opt.study.report.break_even import break_even_along, gb_prices, is_bandwidth_or_price, paying_shares
 from prfaas_opt.study.report.changes import NOTHING, changes_along
 from prfaas_opt.study.report.effects import effect_of
 from prfaas_opt.study.report.frame import LEAST_COST, Frame, names_of, read_frame
@@ -62,6 +63,9 @@ def report_of(
     repeated = len(planned) - len(np.unique(keys(frame.inputs, planned)))
     if repeated:
         notes.append(f"{repeated:,} rows have the fields of an earlier one: neighbours are compared with the first.")
+    objectives_found = _objectives(frame, chosen)
+    changes, effects = _changes(frame, axes, along, notes), _effects(frame, axes)
+    break_even, shares = _break_even(frame, axes, along, notes)
     return StudyReport(
         source=printable(path.name),
         study=frame.study,
@@ -71,11 +75,12 @@ def report_of(
         by_status=_counts(frame.status.codes, frame.status.values),
         repeated=repeated,
         axes=tuple(_axis(axis, along[axis.name].count > 0) for axis in axes),
-        pareto=_pareto(frame, axes, _objectives(frame, chosen)),
+        pareto=_pareto(frame, axes, objectives_found),
         bottlenecks=_bottlenecks(frame, planned),
-        changes=_changes(frame, axes, along, notes),
-        effects=_effects(frame, axes),
-        break_even=_break_even(frame, axes, along, notes),
+        changes=changes,
+        effects=effects,
+        break_even=break_even,
+        paying_shares=shares,
         gb_prices=_gb_prices(frame, notes),
         notes=tuple(notes),
     )
@@ -172,7 +177,8 @@ def _changes(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes:
         listed = ", ".join(alone)
         notes.append(
             f"No two rows with a plan differ in {listed} alone, as where rows are drawn: there are no neighbours to "
-            "compare, and neither changes of bottleneck nor break-evens are told along it; see the main effects."
+            "compare, and neither changes of bottleneck nor break-evens are told along these. What is told: the main "
+            "effects and, of bandwidths and prices, in how many rows remote prefill pays."
         )
     if frame.bottlenecks is None:
         notes.append("The file has no column bottlenecks: where they change is not told.")
@@ -188,13 +194,16 @@ def _effects(frame: Frame, axes: Sequence[Axis]) -> tuple[Effect, ...]:
     return tuple(each for each in found if each is not None)
 
 
-def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes: list[str]) -> tuple[BreakEven, ...]:
+def _break_even(
+    frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], notes: list[str]
+) -> tuple[tuple[BreakEven, ...], tuple[PayingShares, ...]]:
+    """Break-evens along bandwidths and prices; the shares of rows in which it pays where no row has a neighbour."""
     paying = [axis for axis in axes if axis.levels.numeric and is_bandwidth_or_price(axis.name)]
     if not paying and frame.planned.any():
         notes.append("No bandwidth and no price is an axis: there is no break-even along one.")
     # A plan that sends nothing may beat the homogeneous cluster too, by its counts: remote prefill does not pay there.
     sends = frame.figures[OFFLOADED] > 0 if frame.has(OFFLOADED) else np.ones(len(frame), dtype=bool)
-    found = []
+    found, shares = [], []
     for axis in paying:
         for measure, column in _RATIOS:
             # What a fleet serves does not depend on what it costs.
@@ -202,7 +211,9 @@ def _break_even(frame: Frame, axes: Sequence[Axis], along: dict[str, Lines], not
                 continue
             if along[axis.name].count:
                 found.append(break_even_along(along[axis.name], frame.figures[column], sends, frame.rows, measure))
-    return tuple(each for each in found if each is not None)
+            else:
+                shares.append(paying_shares(axis, frame.figures[column], sends, measure))
+    return tuple(each for each in found if each is not None), tuple(shares)
 
 
 def _gb_prices(frame: Frame, notes: list[str]) -> GbPrices | None:

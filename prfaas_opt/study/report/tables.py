@@ -21,6 +21,8 @@ if TYPE_CHECKING:
         Level,
         ParetoFront,
         PayingLines,
+        PayingShares,
+        PayingStretch,
         StudyReport,
     )
 
@@ -107,6 +109,8 @@ def tables_of(report: StudyReport, most: int) -> Iterator[TextTable]:
         yield _effects_table([each for each in report.effects if each.measure == measure], names, most)
     for each in report.break_even:
         yield _break_even_table(each, names, most)
+    for shares in report.paying_shares:
+        yield _shares_table(shares, names)
     for each in report.break_even:
         if any(line.refined_low is not None for line in each.each):
             yield _refined_table(each, names, most)
@@ -231,7 +235,11 @@ def _level(level: Level, by: str) -> str:
     return _between(level)
 
 
-def _between(interval: Change | PayingLines | Level) -> str:
+def _stretch(stretch: PayingStretch) -> str:
+    return shown(stretch.low) if stretch.low == stretch.high else _between(stretch)
+
+
+def _between(interval: Change | PayingLines | PayingStretch | Level) -> str:
     return f"{shown(interval.low)} to {shown(interval.high)}"
 
 
@@ -251,16 +259,24 @@ def _break_even_table(found: BreakEven, names: Names, most: int) -> TextTable:
     for each in (found.alike[at] for at in sorted(kept)):
         between = _between(each) if each.low is not None else "-"
         rows.append((between, _PAYS[each.pays], f"{each.lines:,}", names.limits(each.where)))
-    what = "serves more" if found.measure == "throughput" else "costs less a request"
-    name = names.with_unit(found.axis)
     return TextTable(
-        title=f"Where remote prefill pays along {name}: {what} than the homogeneous cluster",
+        title=_where_it_pays(found, names),
         headings=("Between", "Pays", "Lines", "Only for"),
         left=2,
         text_last=True,
         rows=tuple(rows),
         after=_more(len(found.alike), most),
     )
+
+
+def _where_it_pays(found: BreakEven | PayingShares, names: Names) -> str:
+    what = "serves more" if found.measure == "throughput" else "costs less a request"
+    return f"Where remote prefill pays along {names.with_unit(found.axis)}: {what} than the homogeneous cluster"
+
+
+def _shares_table(found: PayingShares, names: Names) -> TextTable:
+    rows = [(_stretch(each), f"{each.rows:,}", format_share(each.paying / each.rows)) for each in found.stretches]
+    return TextTable(title=_where_it_pays(found, names), headings=("Value", "Rows", "Pays in"), rows=tuple(rows))
 
 
 def _refined_table(found: BreakEven, names: Names, most: int) -> TextTable:
