@@ -7,7 +7,7 @@ For a split with N_p local prefill instances, any prices a (remote instance), p 
 
 and the decode limit bounds it too. The mean is exact: the sign changes of ``p*T_local - a*T_remote - b*S`` are
 isolated, not sampled. Where a threshold is optimal its own prices close the gap at once; where not, the bound is
-minimized over the prices.
+minimized over the prices (``balance``).
 """
 
 from __future__ import annotations
