@@ -141,6 +141,7 @@ def _derivation(
             "the keys of the indexer are counted in the data type of keys and values; engines that always keep them in "
             "fp8 with a scale need less at bf16 and a little more at fp8",
         )
+    warnings += _quantization(found, kv_dtype)
     curve = layout.curve()
     rows = tuple(
         SizeRow(n, curve(float(n)), layout.block_level_bytes(n), layout.request_level_bytes(n)) for n in lengths
@@ -178,6 +179,18 @@ def _lengths(found: HfConfig, asked: Sequence[int] | None) -> tuple[list[int], i
         return lengths, stated, ()
     note = f"{max(lengths):,} tokens are beyond the {stated:,} that the config states as the longest prompt"
     return lengths, max(lengths), (note,)
+
+
+def _quantization(found: HfConfig, kv_dtype: str) -> tuple[str, ...]:
+    """What to know where a checkpoint wants keys and values in another type than these sizes are in."""
+    if found.kv_quantization is None:
+        return ()
+    field, value = found.kv_quantization
+    eight_bits = value in {"8 bits", '"FP8"'}
+    if eight_bits and kv_dtype == "fp8":
+        return ()
+    fix = ": --kv-dtype fp8 if your engine follows it" if eight_bits else ", which is not supported"
+    return (f"sizes are in {kv_dtype}, but {field} says {value}{fix}",)
 
 
 def _layer_sizes(layers: Layers, whole: KvLayout) -> LayerSizes:

@@ -152,6 +152,62 @@ CONFIGS: dict[str, Config] = {
         "head_dim": 64,
         "sliding_window": 128,
     },
+    "Gemma-2-27B": {  # google/gemma-2-27b, of which every second layer is full
+        "model_type": "gemma2",
+        "num_hidden_layers": 46,
+        "num_key_value_heads": 16,
+        "head_dim": 128,
+        "sliding_window": 4096,
+    },
+    "Gemma-3-12B": {  # google/gemma-3-12b-it, which leaves out the size of a head, 256, and the pattern, 6
+        "model_type": "gemma3",
+        "text_config": {
+            "model_type": "gemma3_text",
+            "num_hidden_layers": 48,
+            "num_key_value_heads": 8,
+            "sliding_window": 1024,
+        },
+    },
+    "Command-R7B": {  # CohereLabs/c4ai-command-r7b-12-2024
+        "model_type": "cohere2",
+        "num_hidden_layers": 32,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_size": 4096,
+        "sliding_window": 4096,
+        "sliding_window_pattern": 4,
+    },
+    "OLMo-3-7B": {  # allenai/Olmo-3-1025-7B
+        "model_type": "olmo3",
+        "layer_types": [_SLIDING, _SLIDING, _SLIDING, _FULL] * 8,
+        "num_attention_heads": 32,
+        "num_key_value_heads": 32,
+        "hidden_size": 4096,
+        "sliding_window": 4096,
+    },
+    "Granite-4.0-H-Small": {  # ibm-granite/granite-4.0-h-small
+        "model_type": "granitemoehybrid",
+        "layer_types": ["attention" if n in {5, 15, 25, 35} else "mamba" for n in range(40)],
+        "num_attention_heads": 32,
+        "num_key_value_heads": 8,
+        "hidden_size": 4096,
+        "mamba_n_heads": 128,
+        "mamba_d_head": 64,
+        "mamba_d_state": 128,
+        "mamba_n_groups": 1,
+        "mamba_d_conv": 4,
+    },
+    "Falcon-H1-0.5B": {  # tiiuae/Falcon-H1-0.5B-Base
+        "model_type": "falcon_h1",
+        "num_hidden_layers": 36,
+        "num_key_value_heads": 2,
+        "head_dim": 64,
+        "mamba_n_heads": 24,
+        "mamba_d_head": 64,
+        "mamba_d_state": 128,
+        "mamba_n_groups": 1,
+        "mamba_d_conv": 4,
+    },
     "Nemotron-H-8B": {  # nvidia/Nemotron-H-8B-Base-8K; arXiv 2504.03624
         "model_type": "nemotron_h",
         "num_hidden_layers": 52,
@@ -199,6 +255,18 @@ FIGURES = {
     # 32 * 2 * 8 * 128 * 2 for 4,096 tokens
     "Mistral-7B-v0.1": Figures(0, 536_870_912),
     "gpt-oss-120b": Figures(36_864, 4_718_592),
+    # 23 layers of 2 * 16 * 128 each way
+    "Gemma-2-27B": Figures(188_416, 771_751_936),
+    # 8 layers of 2 * 8 * 256, and 40 for 1,024 tokens
+    "Gemma-3-12B": Figures(65_536, 335_544_320),
+    # 8 layers of 2 * 8 * 128, and 24 for 4,096 tokens
+    "Command-R7B": Figures(32_768, 402_653_184),
+    # 8 layers of 2 * 32 * 128, and 24 for 4,096 tokens
+    "OLMo-3-7B": Figures(131_072, 1_610_612_736),
+    # 4 layers of 2 * 8 * 128; 36 of 128 * 64 * 128, each with 3 inputs of 128 * 64 + 2 * 128 channels.
+    "Granite-4.0-H-Small": Figures(16_384, 0, 150_994_944, 1_824_768),
+    # 36 layers, each of 2 * 2 * 64 a token, 24 * 64 * 128, and 3 inputs of 24 * 64 + 2 * 128 = 1,792 channels.
+    "Falcon-H1-0.5B": Figures(18_432, 0, 28_311_552, 387_072),
     # 4 layers of 2 * 8 * 128; 24 of 128 * 64 * 128, each with 3 inputs of 128 * 64 + 2 * 8 * 128 channels.
     "Nemotron-H-8B": Figures(16_384, 0, 100_663_296, 1_474_560),
     # 6 layers of 2 * 2 * 128; 23 of 64 * 64 * 128, each with 3 inputs of 64 * 64 + 2 * 8 * 128 channels.

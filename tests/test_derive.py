@@ -281,6 +281,64 @@ def test_a_llama_without_key_value_heads_is_multi_head(write: Any) -> None:
     assert derive_kv(write(config | {"head_dim": 256})).growing_bytes_per_token == 16 * 327_680
 
 
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("Llama-3.1-70B", {"sliding_window": None, "layer_types": ["full_attention"] * 80, "use_cla": False}),
+        ("Qwen2.5-72B", {"use_sliding_window": False, "sliding_window": 131072, "max_window_layers": 80}),
+        ("GLM-4.5", {"use_sliding_window": False, "sliding_window": 4096}),
+        ("MiMo-V2-Flash", {"attention_chunk_size": 128, "sliding_window_size": 128}),
+        ("Qwen3.5-397B-A17B", {"full_attention_interval": 4}),
+    ],
+)
+def test_fields_that_mean_no_other_cache_change_nothing(name: str, change: Config, write: Any) -> None:
+    assert derive_kv(write(CONFIGS[name] | change)).layers == derive_kv(write(CONFIGS[name])).layers
+
+
+def test_a_gemma_that_states_next_to_nothing_is_as_its_class_has_it(write: Any) -> None:
+    # google/gemma-3-4b-it: every sixth of 34 layers is full, 4 heads of 256.
+    found = derive_kv(write({"model_type": "gemma3_text", "num_hidden_layers": 34, "sliding_window": 1024}))
+    assert [(layers.attention, layers.count) for layers in found.layers] == [("gqa", 5), ("swa", 29)]
+    assert found.growing_bytes_per_token == 5 * 4 * (256 + 256) * 2
+    other = {"sliding_window_pattern": 2, "head_dim": 64, "num_key_value_heads": 1}
+    found = derive_kv(write({"model_type": "gemma3_text", "num_hidden_layers": 6, "sliding_window": 8} | other))
+    assert found.growing_bytes_per_token == 3 * (64 + 64) * 2
+
+
+def test_layer_types_stand_for_the_pattern_of_windows(write: Any) -> None:
+    config = CONFIGS["Command-R7B"] | {"layer_types": ["full_attention", "sliding_attention"] * 16}
+    found = derive_kv(write(config))
+    assert [(layers.attention, layers.count) for layers in found.layers] == [("gqa", 16), ("swa", 16)]
+    all_full = CONFIGS["OLMo-3-7B"] | {"layer_types": ["full_attention"] * 32, "sliding_window": None}
+    assert derive_kv(write(all_full)).windows == ()
+
+
+def test_a_granite_without_mamba_needs_no_field_of_it(write: Any) -> None:
+    config = {k: v for k, v in CONFIGS["Granite-4.0-H-Small"].items() if not k.startswith("mamba")}
+    found = derive_kv(write(config | {"layer_types": ["attention"] * 40}))
+    assert (found.growing_bytes_per_token, found.fixed_bytes) == (163_840, 0)
+
+
+@pytest.mark.parametrize(
+    ("stated", "kv_dtype", "noted"),
+    [
+        ({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "bf16", "kv_cache_scheme"),
+        ({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8", None),
+        ({"kv_cache_quant_algo": "FP8"}, "bf16", "kv_cache_quant_algo"),
+        ({"kv_cache_scheme": {"num_bits": 4, "type": "int"}}, "fp8", "kv_cache_scheme"),
+        ({"kv_cache_quant_algo": "NVFP4"}, "fp8", "kv_cache_quant_algo"),
+        ({"kv_cache_scheme": None, "kv_cache_quant_algo": None, "quant_method": "fp8"}, "bf16", None),
+    ],
+)
+def test_keys_and_values_that_a_checkpoint_wants_in_another_type_are_told(
+    stated: Config, kv_dtype: str, noted: str | None, write: Any
+) -> None:
+    config = {"text_config": CONFIGS["Kimi-K2"] | {"max_position_embeddings": 131072}, "quantization_config": stated}
+    found = derive_kv(write(config), kv_dtype=kv_dtype)
+    assert found.warnings == () if noted is None else f"quantization_config.{noted}" in found.warnings[0]
+    assert found.growing_bytes_per_token == {"bf16": 70_272, "fp8": 35_136}[kv_dtype]
+
+
 def test_a_window_that_is_null_is_none(write: Any) -> None:
     found = derive_kv(write(CONFIGS["Mistral-7B-v0.1"] | {"sliding_window": None}))
     assert (found.growing_bytes_per_token, found.windows) == (131_072, ())

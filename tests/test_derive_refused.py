@@ -63,6 +63,14 @@ FALLS_BACK = {
     ("Llama-3.1-70B", "num_key_value_heads"),  # as many as heads, by its class
     ("MiMo-V2-Flash", "num_hidden_layers"),  # as many as the pattern has
     ("Qwen3.5-397B-A17B", "num_hidden_layers"),
+    ("Gemma-3-12B", "num_key_value_heads"),  # 4, by its class
+    ("Command-R7B", "num_key_value_heads"),
+    ("Command-R7B", "sliding_window_pattern"),  # 4, by its class
+    ("OLMo-3-7B", "layer_types"),  # every fourth is full, by its class
+    ("OLMo-3-7B", "num_key_value_heads"),
+    ("Granite-4.0-H-Small", "num_key_value_heads"),
+    ("Falcon-H1-0.5B", "num_key_value_heads"),
+    ("Falcon-H1-0.5B", "head_dim"),
     ("Nemotron-H-8B", "num_hidden_layers"),
     ("Nemotron-3-Nano-30B-A3B", "num_hidden_layers"),
 }
@@ -137,6 +145,19 @@ def test_a_number_that_is_none_is_refused_whichever_field_it_is_in(name: str, va
         ("Kimi-K2", {"model_type": "kimi_k9", "architectures": ["DeepseekV3ForCausalLM"]}, {"unknown-name"}),
         ("Kimi-K2", {"model_type": None, "architectures": ["NewForCausalLM"]}, {"unknown-name"}),
         ("Kimi-K2", {"model_type": None}, {"missing-key"}),
+        ("Kimi-K2", {"use_mla": False}, {"not-supported"}),
+        # Fields of another architecture: the keys of an indexer, layers that share a cache, states.
+        ("DeepSeek-V3", {"index_head_dim": 128}, {"not-supported"}),
+        ("Llama-3.1-70B", {"sliding_window": 4096}, {"not-supported"}),
+        ("Llama-3.1-70B", {"use_sliding_window": True, "sliding_window": 4096}, {"not-supported"}),
+        ("Llama-3.1-70B", {"attention_chunk_size": 8192}, {"not-supported"}),
+        ("Llama-3.1-70B", {"layer_types": [*["full_attention"] * 79, "sliding_attention"]}, {"not-supported"}),
+        ("GLM-4.5", {"use_cla": True, "cla_share_factor": 2}, {"not-supported"}),
+        ("Qwen3-235B-A22B", {"kv_lora_rank": 512}, {"not-supported"}),
+        ("Mistral-7B-v0.1", {"mamba_d_state": 128}, {"not-supported"}),
+        ("MiniMax-M2.5", {"num_kv_shared_layers": 2}, {"not-supported"}),
+        ("OLMo-3-7B", {"layer_types": ["sliding_attention"] * 31, "num_hidden_layers": 32}, {"length-mismatch"}),
+        ("Granite-4.0-H-Small", {"mamba_d_head": "auto"}, {"wrong-type"}),
     ],
 )
 def test_what_does_not_fit_or_is_not_known_is_refused(

@@ -37,6 +37,8 @@ class HfConfig:
         max_tokens: the longest prompt; None where the config does not state it.
         state_dtype: data type of recurrent states, ``fp32`` or ``bf16``; None where the config does not state it.
         state_dtype_field: the field that states it.
+        kv_quantization: the field that says how the checkpoint wants keys and values, and how, ``8 bits`` or ``"FP8"``;
+            None where none does.
     """
 
     architecture: str
@@ -44,6 +46,7 @@ class HfConfig:
     max_tokens: int | None
     state_dtype: str | None
     state_dtype_field: str | None
+    kv_quantization: tuple[str, str] | None
 
     def layout(self, kv_bytes: float, state_bytes: float, conv_bytes: float, max_tokens: int) -> KvLayout:
         """The layers with the bytes of an element of each kind of cache."""
@@ -65,11 +68,12 @@ def read_hf_config(path: Path) -> HfConfig:
     config = ConfigFields(context, where, mapping)
     architecture, name = _architecture(context, where, mapping, names)
     layers = tuple(architecture.read(config))
+    config.refuse_unread(architecture.ignored)
     max_tokens = _max_tokens(context, where, mapping)
     field = next((each for each in _STATE_FIELDS if mapping.get(each) not in (None, "auto")), None)
     state_dtype = _state_dtype(context, where, field, mapping) if field else None
     context.raise_problems()
-    found = HfConfig(name, layers, max_tokens, state_dtype, field)
+    found = HfConfig(name, layers, max_tokens, state_dtype, field, _kv_quantization(document.data, mapping))
     _check(context, where, found)
     return found
 
@@ -140,6 +144,18 @@ def _state_dtype(context: Context, where: FieldPath, field: str, mapping: dict[s
         return _STATE_DTYPES[value]
     message = f"found {shown(value)}, expected one of {', '.join(_STATE_DTYPES)}"
     context.add((*where, field), "unknown-word", message, "check it; null leaves it to the engine")
+    return None
+
+
+def _kv_quantization(*mappings: dict[str, Any]) -> tuple[str, str] | None:
+    """What compressed-tensors (``kv_cache_scheme``) or ModelOpt (``kv_cache_quant_algo``) state of keys and values."""
+    for mapping in mappings:
+        stated = mapping.get("quantization_config")
+        for name in ("kv_cache_scheme", "kv_cache_quant_algo"):
+            value = stated.get(name) if isinstance(stated, dict) else None
+            if value is not None:
+                bits = value.get("num_bits") if isinstance(value, dict) else None
+                return f"quantization_config.{name}", f"{bits} bits" if isinstance(bits, int) else shown(value)
     return None
 
 

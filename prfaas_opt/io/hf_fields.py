@@ -26,6 +26,35 @@ _LAYERS = Number(f"a whole number of layers, 1 to {MOST_LAYERS:,}", minimum=1, m
 
 Dimensions = Mapping[str, int]
 
+_WINDOWS = ("sliding_window", "sliding_window_size", "sliding_window_pattern")
+_OTHER_CACHES = (
+    *_WINDOWS,
+    "use_sliding_window",
+    "layer_types",
+    "attention_chunk_size",
+    "hybrid_layer_pattern",
+    "hybrid_override_pattern",
+    "layers_block_type",
+    "attn_type_list",
+    "full_attention_interval",
+    "layer_group_size",
+    "linear_attn_config",
+    "num_kv_shared_layers",
+    "use_cla",
+    "use_mla",
+    "kv_lora_rank",
+    "index_head_dim",
+    "ssm_state_size",
+    "mamba_d_state",
+)
+"""Fields that say of layers that they cache less, or something else, than keys and values of the whole prompt."""
+_NOTHING: tuple[Any, ...] = (None, False, 0)
+
+
+def _full(value: Any) -> bool:
+    """Whether a list has full attention for every layer."""
+    return isinstance(value, list) and all(each == "full_attention" for each in value)
+
 
 @dataclass(frozen=True)
 class Layers:
@@ -45,10 +74,11 @@ class ConfigFields:
 
     def __init__(self, context: Context, path: FieldPath, mapping: Mapping[str, Any]) -> None:
         self._context, self._path, self._mapping = context, path, mapping
+        self._asked: set[str] = set()
 
     def states(self, name: str) -> bool:
         """Whether the config says anything of a field; ``null`` says nothing."""
-        return self._mapping.get(name) is not None
+        return self.value(name) is not None
 
     def has(self, name: str) -> bool:
         """Whether a field is there at all, be it ``null``."""
@@ -56,7 +86,24 @@ class ConfigFields:
 
     def value(self, name: str) -> Any:
         """What a field holds, unread; None where it is not there."""
+        self._asked.add(name)
         return self._mapping.get(name)
+
+    def refuse_unread(self, ignored: Sequence[str]) -> None:
+        """Notes fields that mean another cache than was read, since nobody asked for them.
+
+        Args:
+            ignored: fields that mean nothing in this architecture.
+        """
+        for name in _OTHER_CACHES:
+            value = self._mapping.get(name)
+            if name in self._asked or name in ignored or value in _NOTHING or _full(value):
+                continue
+            if name in _WINDOWS and self._mapping.get("use_sliding_window") is False:
+                continue
+            message = f"found {shown(value)}, which means another cache than this architecture is known to have"
+            fix = "take config.json as it was published; if it is so, state the layers in the model file by hand"
+            self.refuse(name, "not-supported", message, fix)
 
     def count(self, *names: str) -> int:
         """A whole number, 1 or more, from the first of these fields that is stated."""
@@ -65,6 +112,10 @@ class ConfigFields:
     def count_or_zero(self, *names: str) -> int:
         """A whole number, 0 or more, from the first of these fields that is stated."""
         return self._number(COUNT_OR_ZERO, names)
+
+    def count_or(self, name: str, of_class: int) -> int:
+        """A whole number, 1 or more; where the config leaves it out, what the model's configuration class has."""
+        return self.count(name) if self.has(name) else of_class
 
     def layers(self) -> int:
         """The number of layers: those of multi-token prediction are not among ``num_hidden_layers``."""

@@ -26,11 +26,13 @@ class Architecture:
         model_types: values of ``model_type``.
         class_names: values in ``architectures``.
         read: what the layers of a config are; where a field is wrong, it notes that and returns whatever it likes.
+        ignored: fields that would mean another cache elsewhere, but not here.
     """
 
     model_types: tuple[str, ...]
     class_names: tuple[str, ...]
     read: Callable[[ConfigFields], list[Layers]]
+    ignored: tuple[str, ...] = ()
 
 
 @cache
@@ -54,6 +56,34 @@ def gqa(config: ConfigFields, kv_heads: str = "num_key_value_heads", head_dim: s
     """Dimensions of grouped-query attention whose keys and values are of one size."""
     size = config.count(head_dim)
     return {"kv_heads": config.count(kv_heads), "head_dim_k": size, "head_dim_v": size}
+
+
+def windows(config: ConfigFields, sizes: Dimensions, every: int | None = None) -> list[Layers]:
+    """Layers of full and of sliding-window attention with the same heads, as ``layer_types`` says.
+
+    Args:
+        config: the fields.
+        sizes: dimensions of each layer.
+        every: without ``layer_types``, each so many layers the last is a full one; None where it must be stated.
+    """
+    if every is None or config.states("layer_types"):
+        kinds = config.kinds("layer_types", {"full_attention": "gqa", "sliding_attention": "swa"})
+    else:
+        kinds = ["swa" if (layer + 1) % every else "gqa" for layer in range(config.layers())]
+    needed = "swa" in kinds or not kinds or config.states("sliding_window")
+    window = config.count("sliding_window") if needed else 0
+    return grouped(kinds, {"gqa": sizes, "swa": {**sizes, "window_tokens": window}})
+
+
+def mamba2(config: ConfigFields) -> dict[str, int]:
+    """Dimensions of Mamba-2 in the fields that begin with ``mamba_``."""
+    return {
+        "heads": config.count("mamba_n_heads"),
+        "head_dim": config.count("mamba_d_head"),
+        "state_size": config.count("mamba_d_state"),
+        "groups": config.count("mamba_n_groups"),
+        "conv_kernel": config.count("mamba_d_conv"),
+    }
 
 
 def mla(config: ConfigFields) -> dict[str, int]:

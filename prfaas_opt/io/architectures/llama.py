@@ -1,7 +1,7 @@
-"""Llama: grouped-query attention in every layer (``LlamaConfig`` of transformers).
+"""Llama, and Granite, Command R and OLMo 2: grouped-query attention in every layer.
 
-That class gives a model without ``num_key_value_heads`` as many as it has heads, and one without ``head_dim`` the
-hidden size over the heads.
+Their classes in transformers give a model without ``num_key_value_heads`` as many as it has heads, and one without
+``head_dim`` the hidden size over the heads.
 """
 
 from __future__ import annotations
@@ -24,11 +24,26 @@ def head_dim(config: ConfigFields) -> int:
     return max(hidden // heads, 1)
 
 
-def _read(config: ConfigFields) -> list[Layers]:
+def kv_heads(config: ConfigFields) -> dict[str, int]:
+    """Dimensions of grouped-query attention, of a class that gives a model as many heads for keys as for queries."""
     heads = "num_key_value_heads" if config.states("num_key_value_heads") else "num_attention_heads"
     size = head_dim(config)
-    sizes = {"kv_heads": config.count(heads), "head_dim_k": size, "head_dim_v": size}
-    return [Layers("gqa", config.layers(), sizes)]
+    return {"kv_heads": config.count(heads), "head_dim_k": size, "head_dim_v": size}
 
 
-ARCHITECTURE = Architecture(("llama",), ("LlamaForCausalLM",), _read)
+def _read(config: ConfigFields) -> list[Layers]:
+    return [Layers("gqa", config.layers(), kv_heads(config))]
+
+
+ARCHITECTURE = Architecture(
+    ("llama", "granite", "granitemoe", "cohere", "olmo2", "olmoe"),
+    (
+        "LlamaForCausalLM",
+        "GraniteForCausalLM",
+        "GraniteMoeForCausalLM",
+        "CohereForCausalLM",
+        "Olmo2ForCausalLM",
+        "OlmoeForCausalLM",
+    ),
+    _read,
+)

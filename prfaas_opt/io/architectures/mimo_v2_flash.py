@@ -24,4 +24,12 @@ def _read(config: ConfigFields) -> list[Layers]:
     return grouped(kinds, {"gqa": full, "swa": windowed | {"window_tokens": window_tokens}})
 
 
-ARCHITECTURE = Architecture(("mimo_v2_flash",), ("MiMoV2FlashForCausalLM",), _read)
+ARCHITECTURE = Architecture(
+    ("mimo_v2_flash",),
+    ("MiMoV2FlashForCausalLM",),
+    _read,
+    ignored=(
+        "attention_chunk_size",
+        "sliding_window_size",
+    ),
+)

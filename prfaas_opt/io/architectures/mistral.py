@@ -1,7 +1,7 @@
-"""Mistral and Mixtral: grouped-query attention, all of it over a window where ``sliding_window`` is a number.
+"""Mistral, Mixtral and Phi-3: grouped-query attention, all of it over a window where ``sliding_window`` is a number.
 
-``MistralConfig`` of transformers has a window of 4,096 tokens where a config says nothing, ``MixtralConfig`` none, so
-that the field must be there, be it null.
+``MistralConfig`` of transformers has a window of 4,096 tokens where a config says nothing, ``MixtralConfig`` and
+``Phi3Config`` none, so that the field must be there, be it null.
 """
 
 from __future__ import annotations
@@ -19,4 +19,6 @@ def _read(config: ConfigFields) -> list[Layers]:
     return [Layers("swa", config.layers(), sizes | {"window_tokens": config.count("sliding_window")})]
 
 
-ARCHITECTURE = Architecture(("mistral", "mixtral"), ("MistralForCausalLM", "MixtralForCausalLM"), _read)
+ARCHITECTURE = Architecture(
+    ("mistral", "mixtral", "phi3"), ("MistralForCausalLM", "MixtralForCausalLM", "Phi3ForCausalLM"), _read
+)

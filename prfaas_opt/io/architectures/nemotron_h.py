@@ -40,4 +40,4 @@ def _read(config: ConfigFields) -> list[Layers]:
     return grouped(kinds, {"gqa": attention, "mamba2": mamba})
 
 
-ARCHITECTURE = Architecture(("nemotron_h",), ("NemotronHForCausalLM",), _read)
+ARCHITECTURE = Architecture(("nemotron_h",), ("NemotronHForCausalLM",), _read, ignored=("hybrid_override_pattern",))

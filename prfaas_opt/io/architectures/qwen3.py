@@ -27,4 +27,6 @@ def _read(config: ConfigFields) -> list[Layers]:
     return [Layers("gqa", config.layers(), gqa(config))]
 
 
-ARCHITECTURE = Architecture(("qwen3", "qwen3_moe"), ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM"), _read)
+ARCHITECTURE = Architecture(
+    ("qwen3", "qwen3_moe", "qwen3_vl_text", "qwen3_vl_moe_text"), ("Qwen3ForCausalLM", "Qwen3MoeForCausalLM"), _read
+)

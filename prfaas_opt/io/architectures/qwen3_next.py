@@ -38,4 +38,5 @@ ARCHITECTURE = Architecture(
         "Qwen3_5MoeForConditionalGeneration",
     ),
     _read,
+    ignored=("full_attention_interval",),
 )
