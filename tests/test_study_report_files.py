@@ -158,6 +158,7 @@ def test_a_part_of_the_rows_is_as_a_file_of_them(study: Path, tmp_path: Path) ->
     ("where", "words"),
     [
         ({"modle": "internal-1t"}, "did you mean model"),
+        ({"instances": "8"}, "use one of: model, links.0.bandwidth, clusters.prfaas.price_per_gpu_hour"),
         ({"model": "gpt"}, "expected a value that rows have: internal-1t"),
         ({"links.0.bandwidth": "11Gbps"}, "rows have: 1, 10, 100"),
         ({"links.0.bandwidth": "wide"}, "found wide"),
@@ -222,6 +223,23 @@ def test_values_that_are_not_shown_are_counted_by_axis(tmp_path: Path) -> None:
     path = results(tmp_path / "r.parquet", rows)
     assert "Shown: 12 of 13 values of bandwidth; --top 13 shows all." in run(str(path)).stdout
     assert "Shown:" not in run(str(path), "--top", "13").stdout
+
+
+def test_rows_are_chosen_by_the_names_that_the_report_has(study: Path) -> None:
+    whole, short = (
+        report_study(study / "out.parquet", where={name: "10Gbps"}) for name in ("links.0.bandwidth", "bandwidth")
+    )
+    assert 0 < short.rows < 18
+    assert msgspec.structs.replace(short, where={}) == msgspec.structs.replace(whole, where={})
+
+
+def test_an_end_of_two_names_is_none(tmp_path: Path) -> None:
+    path = results(tmp_path / "r.parquet", [{"input.clusters.pd.instances": n, "served_rps": 1.0} for n in (1, 2)])
+    table = pq.read_table(path)
+    pq.write_table(table.append_column("input.clusters.prfaas.instances", pa.array([1, 2])), path)
+    assert report_study(path, where={"pd.instances": "1"}).rows == 1
+    with pytest.raises(InputError, match=r"write more of it: clusters\.pd\.instances or clusters\.prfaas\.instances"):
+        report_study(path, where={"instances": "1"})
 
 
 # What is wrong.

@@ -14,7 +14,7 @@ from prfaas_opt.io.spec import INVALID
 from prfaas_opt.io.wording import printable, suggestion
 from prfaas_opt.study.fields import StudyField
 from prfaas_opt.study.report.lines import FEW
-from prfaas_opt.study.report.words import shown
+from prfaas_opt.study.report.words import field_of, shown
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -27,21 +27,22 @@ def selected(frame: Frame, where: Mapping[str, str]) -> Frame:
 
     Args:
         frame: all rows.
-        where: values by field, as ``--set`` has them: ``links.0.bandwidth``: ``100Gbps``.
+        where: values by field, as ``--set`` has them: ``links.0.bandwidth``: ``100Gbps``; or by the end of its path.
 
     Raises:
-        InputError: a field is none of the study's, no row has a value, or no row has all of them.
+        InputError: a field is none of the study's or may be several, no row has a value, or no row has all of them.
     """
-    by_name = {column.name: column for column in frame.inputs}
+    by_field = {field_of(column.name): column for column in frame.inputs}
     kept = np.ones(len(frame), dtype=bool)
     problems = []
     for text, value in where.items():
-        field = ".".join(steps_of(text))
-        column = by_name.get(field) or by_name.get(StudyField(field).column)
-        if column is None:
-            message, fix = "is no field of this study", suggestion(field, by_name)
+        named = _fields_named(".".join(steps_of(text)), by_field)
+        if len(named) != 1:
+            message = "names several fields of this study" if named else "is no field of this study"
+            fix = f"write more of it: {' or '.join(named)}" if named else suggestion(text, by_field)
             problems.append(Problem("unknown-name", f"--where {printable(text)}", message, fix))
             continue
+        field, column = named[0], by_field[named[0]]
         code = _code_of(column, field, value)
         if code is None:
             known = [shown(column.plain(each)) for each in range(min(column.count, FEW))]
@@ -63,6 +64,12 @@ def selected(frame: Frame, where: Mapping[str, str]) -> Frame:
         figures={name: figures[kept] for name, figures in frame.figures.items()},
         inputs=[_part(column, kept) for column in frame.inputs],
     )
+
+
+def _fields_named(text: str, by_field: Mapping[str, Levels]) -> list[str]:
+    """The field of a path or of its column's name, else those whose paths end so, as reports shorten them."""
+    whole = [field for field, column in by_field.items() if text in (field, column.name)]
+    return whole or [field for field in by_field if field.endswith(f".{text}")]
 
 
 def _code_of(column: Levels, field: str, value: str) -> int | None:

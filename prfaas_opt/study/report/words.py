@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from prfaas_opt.study.columns import INPUT, input_field
 
 _FEW = 4
+_NO_NAME = re.compile(r"p?\d+")
 
 
 class Names:
@@ -37,15 +39,17 @@ class Names:
 
 
 def _shortest(path: str, paths: Sequence[str]) -> str:
-    """The least whole steps from the end of a path that no other path ends with.
+    """The least whole steps from the end of a path that no other path ends with; a number or percentile is no name.
 
     >>> _shortest("clusters.pd.instances", ["clusters.pd.instances", "clusters.prfaas.instances", "model"])
     'pd.instances'
+    >>> _shortest("slo.ttft.p90", ["slo.ttft.p90", "model"])
+    'ttft.p90'
     """
     steps = path.split(".")
     for start in range(len(steps) - 1, 0, -1):
         ends = [each.split(".")[start - len(steps) :] for each in paths]
-        if ends.count(steps[start:]) == 1 and not steps[start].isdecimal():
+        if ends.count(steps[start:]) == 1 and not _NO_NAME.fullmatch(steps[start]):
             return ".".join(steps[start:])
     return path
 
