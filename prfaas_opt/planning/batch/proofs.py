@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 _ROUNDING = 1e-12
 _CLOSED = 1e-9
+_BALANCED = 1e-10
+"""How near, in logarithms, a price is to the one at which the bound is least; it is flat there."""
 
 
 class Bounds(NamedTuple):
@@ -151,7 +153,7 @@ class _OneLimit:
 
         start = np.log(local_price)
         bracket = bracket_root(excess, start - 0.1, start + 0.1, args=(chosen,)).bracket
-        found = find_root(excess, bracket, args=(chosen,))
+        found = find_root(excess, bracket, args=(chosen,), tolerances={"xatol": _BALANCED})
         _, slack = self._try(chosen, np.exp(found.x))
         return found.success & (slack > 0)
 
