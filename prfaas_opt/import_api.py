@@ -13,7 +13,7 @@ from msgspec import Meta, Struct
 from prfaas_opt.derive_api import derive_kv
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.benchmark_file import BenchmarkFile, read_benchmark_file
-from prfaas_opt.io.benchmark_runs import Findings
+from prfaas_opt.io.benchmark_runs import Findings, unusual_prefill
 from prfaas_opt.io.benchmarks import format_of
 from prfaas_opt.io.files import write_text
 from prfaas_opt.io.loading import find, load_model, model_of
@@ -342,6 +342,7 @@ def _imported(
     found = [findings for _, findings in read]
     warnings = [note for findings in found for note in findings.warnings] + warnings
     points = latency_points((point for findings in found for point in findings.prefill), warnings)
+    warnings += filter(None, (unusual_prefill(point.length_tokens, point.latency_s) for point in points))
     left_out = [each for findings in found for each in findings.left_out]
     decode = decode_table([point for findings in found for point in findings.decode], warnings, left_out)
     under_load = sorted({batch for findings in found for batch in findings.under_load})

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -324,6 +325,21 @@ def test_steps_that_are_none_are_left_out(change: dict[str, Any], reason: str) -
     (left,) = [each for each in answer.left_out if each.figure == "decode"]
     assert reason in left.reason
     assert answer.files[1].decode_points == 0
+
+
+def test_a_file_that_is_packed_is_read_as_what_is_in_it() -> None:
+    plain = imported(write("a.json", [made.vllm_serve(), made.vllm_serve(4000, 400.0)]))
+    Path("b.json.gz").write_bytes(gzip.compress(Path("a.json").read_bytes()))
+    packed = imported(Path("b.json.gz"), force=True)
+    assert packed.prefill == plain.prefill
+    assert packed.files[0].file == "b.json.gz"
+
+
+def test_rates_that_few_instances_have_are_taken_with_a_note() -> None:
+    slow = imported(write("a.csv", "length_tokens,prefill_s\n10,0.2\n1000,11\n9000,80\n"))
+    assert [note for note in slow.warnings if "check the unit" in note] == [
+        "prefill of 1,000 tokens in 11 s is 90.9 tokens/s: check the unit of times"
+    ]
 
 
 def test_doubtful_latencies_are_used_with_a_note() -> None:

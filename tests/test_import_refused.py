@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
@@ -304,9 +305,9 @@ RECORDS: dict[str, tuple[str, Any, str, str, str]] = {
     "dynamo steps in s": (
         "f.json",
         made.dynamo_decode(z_itl=[0.01, 0.02, 0.011, 0.03]),
-        "inconsistent",
+        "implausible",
         "f.json:1 z_itl",
-        "GPUs an instance",
+        "gives a decode step of 0.01 ms, expected 0.1 to 2,000 ms",
     ),
     "dynamo usage": (
         "f.json",
@@ -319,6 +320,22 @@ RECORDS: dict[str, tuple[str, Any, str, str, str]] = {
     "csv nan": ("f.csv", PLAIN + "2000,nan\n", "not-finite", "f.csv:3 prefill_s", ""),
     "csv cells": ("f.csv", PLAIN + "2,000,0.2\n", "length-mismatch", "f.csv:3", "3 cells"),
     "csv in ms": ("f.csv", PLAIN + "2000,2000\n", "implausible", "f.csv:3 prefill_s", "1 tokens/s"),
+    "csv in ms, all of it": (
+        "f.csv",
+        "length_tokens,prefill_s\n1024,90\n4096,300\n",
+        "implausible",
+        "f.csv:2 prefill_s",
+        "11.4 tokens/s, expected 20 to 5,000,000",
+    ),
+    "csv steps in ms": (
+        "f.csv",
+        PLAIN.replace("\n1000,0.1", ",batch,step_s\n1000,0.1,,") + ",,8,12\n",
+        "implausible",
+        "f.csv:3 step_s",
+        "gives a decode step of 12,000 ms",
+    ),
+    "gz cut off": ("f.json.gz", gzip.compress(b'{"model_id": "m"}' * 99)[:40], "unreadable-file", "f.json.gz", "gzip"),
+    "gz of gz": ("f.gz", gzip.compress(gzip.compress(b"{}")), "unreadable-file", "f.gz:1", "0x8b"),
     "csv without a time": ("f.csv", PLAIN + "2000,\n", "missing-key", "f.csv:3", "has no time"),
     "csv without a length": ("f.csv", PLAIN + ",0.2\n", "wrong-type", "f.csv:3 length_tokens", ""),
     "csv two columns": (

@@ -110,6 +110,8 @@ def test_what_is_taken(kind: Kind, value: Any, wanted: Any) -> None:
         (POSITIVE, -math.inf, "not-finite", "found -inf, expected a positive number", "write a finite number"),
         (POSITIVE, "2.5", "wrong-type", 'found "2.5", expected', "write 2.5, without quotes or separators"),
         (POSITIVE, "1,024.5", "wrong-type", 'found "1,024.5", expected', "write 1024.5, without quotes or separators"),
+        (POSITIVE, "90,5", "wrong-type", 'found "90,5", expected', "write 90.5, without quotes or separators"),
+        (POSITIVE, "1,024", "wrong-type", 'found "1,024", expected', "write 1024, without quotes or separators"),
         (POSITIVE, "$4", "wrong-type", 'found "$4", expected', "write 4, without quotes or separators"),
         (POSITIVE, "25ms", "wrong-type", 'found "25ms", expected', "write the number alone"),
         (POSITIVE, "80%", "wrong-type", 'found "80%", expected', "write 0.8"),

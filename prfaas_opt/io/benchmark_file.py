@@ -1,13 +1,18 @@
-"""Files of benchmarks as records: JSON (several texts in one file as well), npz and CSV become mappings with lines."""
+"""Files of benchmarks as records: JSON (several texts in one file as well), npz and CSV become mappings with lines.
+
+What is packed with gzip is read as what is in it.
+"""
 
 from __future__ import annotations
 
 import csv
 import dataclasses
+import gzip
 import io
 import json
 import re
 import zipfile
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -27,7 +32,7 @@ if TYPE_CHECKING:
 _SPACE, _LINE = re.compile(r"\s*"), re.compile(r"[^\n]*")
 _THOUSANDS = re.compile(r"[0-9]{1,3}(,[0-9]{3})+(\.[0-9]+)?")
 _FIX = "take the file as the tool wrote it, or leave the run out"
-_ZIP = b"PK\x03\x04"
+_ZIP, _GZIP = b"PK\x03\x04", b"\x1f\x8b"
 
 
 class Fields:
@@ -143,6 +148,8 @@ def read_benchmark_file(path: Path) -> BenchmarkFile:
     """
     name = printable(str(path))
     raw = _bytes(path, name)
+    if raw.startswith(_GZIP):
+        raw = _unpacked(raw, name)
     if raw.startswith(_ZIP):
         return _of_documents(path, name, "npz", [_npz(raw, name)])
     try:
@@ -161,8 +168,7 @@ def read_benchmark_file(path: Path) -> BenchmarkFile:
 def _bytes(path: Path, name: str) -> bytes:
     try:
         if path.is_file() and path.stat().st_size > LARGEST_BYTES:
-            message = f"is larger than {LARGEST_BYTES // 2**20} MiB, expected a benchmark's summary"
-            raise InputError(Problem("wrong-file", name, message, "name the summary, not the records of each request"))
+            raise InputError(_too_large(name))
         return path.read_bytes()
     except FileNotFoundError:
         problem = Problem("missing-file", name, "there is no such file", "check the path")
@@ -172,6 +178,23 @@ def _bytes(path: Path, name: str) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         problem = Problem("unreadable-file", name, f"cannot be read: {reason}", "check the path and its rights")
     raise InputError(problem)
+
+
+def _unpacked(raw: bytes, name: str) -> bytes:
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(raw)) as file:
+            unpacked = file.read(LARGEST_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"cannot be unpacked as gzip: {error}"
+        raise InputError(Problem("unreadable-file", name, message, "fetch the file again")) from None
+    if len(unpacked) > LARGEST_BYTES:
+        raise InputError(_too_large(name))
+    return unpacked
+
+
+def _too_large(name: str) -> Problem:
+    message = f"is larger than {LARGEST_BYTES // 2**20} MiB, expected a benchmark's summary"
+    return Problem("wrong-file", name, message, "name the summary, not the records of each request")
 
 
 def _of_documents(

@@ -14,8 +14,14 @@ if TYPE_CHECKING:
 MILLISECONDS = Number("a positive number of milliseconds", above=0, factor=1e-3)
 MILLISECONDS_OR_ZERO = Number("a number of milliseconds, 0 or more", minimum=0, factor=1e-3)
 
-SLOWEST_TOKENS_PER_S, FASTEST_TOKENS_PER_S = 2.0, 5e6
+SLOWEST_TOKENS_PER_S, FASTEST_TOKENS_PER_S = 20.0, 5e6
 """Prefill rates of an instance beyond which a latency is most likely in another unit."""
+SHORT_TOKENS, SLOWEST_SHORT_TOKENS_PER_S = 256, 2.0
+"""A prompt below which the fixed cost of a launch may be most of the latency, and the slowest rate of such a prompt."""
+USUAL_TOKENS_PER_S = (100.0, 1e6)
+"""Prefill rates beyond which a unit deserves a second look."""
+SHORTEST_STEP_S, LONGEST_STEP_S = 1e-4, 2.0
+"""Decode steps beyond which a time is most likely in another unit."""
 WIDEST_SHARE, EQUAL_SHARE = 0.10, 0.01
 """Spread of prompt lengths, as a share of their mean: beyond the first no point of a curve, below the second none."""
 OVERLAP = 1.1
@@ -30,6 +36,9 @@ ALONE = 1.05
 """Requests in flight on average, up to which requests may have come one by one where the file does not tell."""
 OUTLIERS = 1.5
 """Mean TTFT over the median, beyond which some requests were far slower than the rest."""
+
+
+_UNIT_FIX = "check its unit: seconds for milliseconds, or the other way round"
 
 
 @dataclass(frozen=True)
@@ -147,13 +156,33 @@ def take_run(run: Run, findings: Findings) -> None:
 def plausible_prefill(fields: Fields, name: str, tokens: float, seconds: float) -> bool:
     """Notes a latency that no instance has, most likely a slip of its unit."""
     rate = tokens / seconds
-    if SLOWEST_TOKENS_PER_S <= rate <= FASTEST_TOKENS_PER_S:
+    slowest = SLOWEST_SHORT_TOKENS_PER_S if tokens < SHORT_TOKENS else SLOWEST_TOKENS_PER_S
+    if slowest <= rate <= FASTEST_TOKENS_PER_S:
         return True
     message = (
         f"gives {format_tokens(round(tokens))} tokens in {seconds:.4g} s, {rate:,.3g} tokens/s, expected "
-        f"{SLOWEST_TOKENS_PER_S:g} to {FASTEST_TOKENS_PER_S:,.0f}"
+        f"{slowest:g} to {FASTEST_TOKENS_PER_S:,.0f}"
     )
-    fields.refuse(name, "implausible", message, "check its unit: seconds for milliseconds, or the other way round")
+    fields.refuse(name, "implausible", message, _UNIT_FIX)
+    return False
+
+
+def unusual_prefill(length_tokens: int, latency_s: float) -> str:
+    """What to know of a latency that few instances have; empty where many do."""
+    least, most = USUAL_TOKENS_PER_S
+    rate = length_tokens / latency_s
+    if length_tokens < SHORT_TOKENS or least <= rate <= most:
+        return ""
+    return f"prefill of {length_tokens:,} tokens in {latency_s:.4g} s is {rate:,.3g} tokens/s: check the unit of times"
+
+
+def plausible_step(fields: Fields, name: str, step_s: float) -> bool:
+    """Notes a decode step that no instance takes, most likely a slip of its unit."""
+    if SHORTEST_STEP_S <= step_s <= LONGEST_STEP_S:
+        return True
+    least, most = (f"{limit * 1e3:,g}" for limit in (SHORTEST_STEP_S, LONGEST_STEP_S))
+    message = f"gives a decode step of {step_s * 1e3:,.6g} ms, expected {least} to {most} ms"
+    fields.refuse(name, "implausible", message, _UNIT_FIX)
     return False
 
 
@@ -253,6 +282,8 @@ def _take_decode(run: Run, findings: Findings) -> None:
     if batch > 1 and run.in_flight is not None and run.in_flight < FULL_SHARE * batch:
         few = f"{run.in_flight:.3g} requests were in flight on average"
         return findings.leave(where, "decode", f"{few}, too few for a batch of {batch}")
+    if not plausible_step(run.fields, "", run.step_s):
+        return None
     if batch > 1:
         findings.under_load.append(batch)
     context = run.input_tokens + run.output_tokens / 2

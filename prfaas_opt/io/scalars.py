@@ -21,6 +21,7 @@ SMALLEST, LARGEST = 1e-15, 1e15
 """No number in a file is nearer to zero (unless it is zero) or further from it."""
 
 _NUMBER_IN_TEXT = re.compile(r"[$€£]?([+-]?[0-9][0-9,_]*(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)\s*(%|[^0-9:]*)")
+_DECIMAL_COMMA = re.compile(r"[+-]?[0-9]+,(?:[0-9]{1,2}|[0-9]{4,})")
 
 
 def _number_fix(value: Any) -> str:
@@ -28,7 +29,8 @@ def _number_fix(value: Any) -> str:
     match = _NUMBER_IN_TEXT.fullmatch(value.strip()) if isinstance(value, str) else None
     if not match:
         return ""
-    number = match[1].replace(",", "").replace("_", "")
+    comma = _DECIMAL_COMMA.fullmatch(match[1])
+    number = match[1].replace(",", "." if comma else "").replace("_", "")
     if match[2] == "%":
         return f"write {float(number) / 100:g}"
     if match[2]:

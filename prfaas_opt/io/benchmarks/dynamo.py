@@ -5,7 +5,14 @@ from __future__ import annotations
 import statistics
 
 from prfaas_opt.io.benchmark_file import BenchmarkFile, Fields
-from prfaas_opt.io.benchmark_runs import MILLISECONDS, DecodePoint, Findings, PrefillPoint, plausible_prefill
+from prfaas_opt.io.benchmark_runs import (
+    MILLISECONDS,
+    DecodePoint,
+    Findings,
+    PrefillPoint,
+    plausible_prefill,
+    plausible_step,
+)
 from prfaas_opt.io.benchmarks import BenchmarkFormat
 from prfaas_opt.io.scalars import POSITIVE, Number
 from prfaas_opt.io.wording import counted
@@ -67,6 +74,8 @@ def _decode(record: Fields, findings: Findings) -> None:
         batch = usage * most[0] / context
         if batch < 0.5:
             findings.leave(where, "decode", f"a batch of {batch:.2g} at a context of {context:,.0f} tokens")
+            continue
+        if not plausible_step(record, "z_itl", step):
             continue
         findings.decode.append(DecodePoint(max(round(batch), 1), context, step, where))
         gpus.append(batch / (step * rate))

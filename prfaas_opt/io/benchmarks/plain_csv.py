@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prfaas_opt.io.benchmark_file import BenchmarkFile, Fields
-from prfaas_opt.io.benchmark_runs import DecodePoint, Findings, PrefillPoint, plausible_prefill
+from prfaas_opt.io.benchmark_runs import DecodePoint, Findings, PrefillPoint, plausible_prefill, plausible_step
 from prfaas_opt.io.benchmarks import BenchmarkFormat
 from prfaas_opt.io.scalars import COUNT, TOKENS, Number
 from prfaas_opt.io.wording import printable
@@ -33,7 +33,7 @@ def _read(file: BenchmarkFile, findings: Findings) -> None:
         if step is not None:
             batch = record.number("batch", kind=COUNT)
             context = record.optional("context_tokens", TOKENS)
-            if batch is not None:
+            if batch is not None and plausible_step(record, *step):
                 findings.decode.append(DecodePoint(int(batch), context, step[1], record.where))
         if not any(record.states(name) for name in (*_PREFILL, *_STEP)):
             record.refuse("", "missing-key", "has no time, expected prefill or step", "fill it in, or take the row out")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from prfaas_opt.io.benchmark_file import BenchmarkFile
-from prfaas_opt.io.benchmark_runs import DecodePoint, Findings, PrefillPoint, plausible_prefill
+from prfaas_opt.io.benchmark_runs import DecodePoint, Findings, PrefillPoint, plausible_prefill, plausible_step
 from prfaas_opt.io.benchmarks import BenchmarkFormat
 from prfaas_opt.io.scalars import COUNT
 
@@ -37,7 +37,7 @@ def _read(file: BenchmarkFile, findings: Findings) -> None:
             findings.prefill.append(PrefillPoint(int(length), latency, record.where))
         else:
             findings.leave(record.where, "prefill", f"a batch of {batch:.0f} prompts, expected one alone")
-        if step:
+        if step and plausible_step(record, "median_decode_latency", step):
             findings.decode.append(DecodePoint(int(batch), length + output / 2, step, record.where))
 
 
