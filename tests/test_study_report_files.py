@@ -126,6 +126,20 @@ def test_json_is_as_its_schema_says(study: Path) -> None:
     assert answer["data"]["pareto"]["objectives"] == ["throughput", "cost"]
 
 
+def test_json_of_drawn_rows_is_as_its_schema_says(tmp_path: Path) -> None:
+    rows = [{f"input.{BANDWIDTH}": 1.0 + i, "served_rps": 1.0 + i, "ratio": i / 9} for i in range(30)]
+    path = results(tmp_path / "r.parquet", rows)
+    table = pq.read_table(path)
+    pq.write_table(
+        table.append_column("input.slo.tokens_per_s", pa.array([float(7 * i % 30) for i in range(30)])), path
+    )
+    found = json.loads(run(str(path), "--json").stdout)
+    jsonschema.validate(found, schema("study report"))
+    assert len(found["data"]["paying_shares"][0]["stretches"]) == 10
+    assert run(str(path), "-o", str(tmp_path / "r.csv")).exit_code == 0
+    assert "\npaying share," in (tmp_path / "r.csv").read_text(encoding="utf-8")
+
+
 def test_files_hold_the_report(study: Path, tmp_path: Path) -> None:
     page, table = tmp_path / "r.md", tmp_path / "r.csv"
     report = report_study(study / "out.parquet")

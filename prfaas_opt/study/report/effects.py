@@ -97,8 +97,8 @@ def _is_crossed(axis: Axis, axes: Sequence[Axis], has: NDArray[np.bool_]) -> boo
 def _place(levels: Levels, ends: NDArray[np.float64] | None, code: int) -> dict[str, Any]:
     if ends is None:
         return {"value": levels.plain(code), "low": None, "high": None}
-    low, high = ends[code]
-    return {"value": None, "low": None if np.isnan(low) else low, "high": None if np.isnan(high) else high}
+    low, high = (None if np.isnan(end) else float(end) for end in ends[code])
+    return {"value": None, "low": low, "high": high}
 
 
 def _variance_share(values: NDArray[np.float64], codes: NDArray[np.int64], means: NDArray[np.float64]) -> float | None:
