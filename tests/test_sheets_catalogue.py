@@ -21,7 +21,9 @@ from prfaas_opt.sheets.catalogue import (
     scenario_columns,
     specification,
 )
-from prfaas_opt.sheets.headers import Topic, key, meaning, unit_of
+from prfaas_opt.sheets.header_words import Topic, key
+from prfaas_opt.sheets.headers import meaning
+from prfaas_opt.sheets.unit_words import unit_of
 
 TOPICS: dict[Topic, tuple[Column, ...]] = {
     "scenarios": scenario_columns(),

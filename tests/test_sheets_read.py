@@ -446,3 +446,104 @@ def test_units_that_differ_are_said(tmp_path: Path) -> None:
     assert [(note.place, "cell's unit counts" in note.message) for note in rows.explanation.notes] == [
         ("Scenarios!J2", True)
     ]
+
+
+@pytest.mark.parametrize(
+    ("header", "cell", "value"),
+    [
+        ("Must stay %", 45, 0.45),
+        ("Must stay, %", 45, 0.45),
+        ("Must stay%", 45, 0.45),
+        ("% must stay", 45, 0.45),
+        ("Must stay (in %)", 45, 0.45),
+    ],
+)
+def test_a_percent_sign_counts_wherever_it_stands_in_a_header(
+    tmp_path: Path, header: str, cell: float, value: float
+) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, cell], [*ROW, 0.5], headers=[*HEADERS, header]))
+    assert row_of(rows)["residency.stay_share"] == value
+    assert codes(rows, 1) == [("ambiguous-percentage", "Scenarios!J3")]
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        "PD price \u20ac",
+        "PD price\u20ac",
+        "PD price \u20ac/GPU-hour",
+        "PD price \u20ac (per GPU-hour)",
+        "PD price per GPU hour in EUR",
+        "PD price HK$",
+        "PD price ($/GB)",
+        "PD price ($/Gbps-hour)",
+        "PD price ($/GPU-month)",
+        "PD price ($/h)",
+        "Egress price ($/GiB)",
+        "Link price $/GB",
+    ],
+)
+def test_prices_that_are_no_dollars_a_gpu_hour_are_errors(tmp_path: Path, header: str) -> None:
+    file = scenarios(tmp_path / "plan.xlsx", [*ROW, 2], headers=[*HEADERS, header])
+    with pytest.raises(InputError) as error:
+        read_scenarios(file)
+    (problem,) = error.value.problems
+    assert (problem.code, problem.where) == ("bad-unit", "Scenarios!J1")
+    assert "convert" in problem.fix
+
+
+@pytest.mark.parametrize(
+    "header", ["PD price $", "PD $/GPU-hr", "PD price, USD per GPU hour", "PD GPU price ($/h)", "PD price US$/GPU/h"]
+)
+def test_prices_in_dollars(tmp_path: Path, header: str) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, 2], headers=[*HEADERS, header]))
+    assert row_of(rows)["clusters.pd.price_per_gpu_hour"] == 2
+
+
+@pytest.mark.parametrize("cell", ["2.50/hr", "2.50 $/h", "$2.50 per GPU-hour", "USD 2.50", "US$2.50 / GPU-h"])
+def test_prices_that_say_per_what(tmp_path: Path, cell: str) -> None:
+    headers = [*HEADERS, "PD price ($/GPU-hour)"]
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, cell], [*ROW, "2.50/GB"], headers=headers))
+    assert row_of(rows)["clusters.pd.price_per_gpu_hour"] == 2.5
+    assert codes(rows, 1) == [("bad-unit", "Scenarios!J3")]
+
+
+@pytest.mark.parametrize(
+    ("header", "offered"),
+    [
+        ("# prefill nodes", "did you mean Prefill instances or Prefill GPUs?"),
+        ("PD replicas", "did you mean PD instances or PD GPUs?"),
+        ("Prefill", "did you mean Prefill instances or Prefill GPUs?"),
+        ("Decode", "did you mean PD instances or PD GPUs?"),
+        ("Number of decode servers", "did you mean PD instances or PD GPUs?"),
+        ("Decode GPU type", "did you mean GPU (PD)?"),
+        ("Decode GPUs", "how many of its instances decode"),
+        ("TTFT SLO (s)", "did you mean TTFT P50 SLO (s)"),
+        ("TTFT", "TTFT P99 SLO (s)"),
+        ("TPOT ms", "1000 / TPOT in ms"),
+        ("ITL target (ms)", "did you mean SLO (tokens/s)?"),
+        ("TPS target", "did you mean SLO (tokens/s)?"),
+        ("Link latency (ms)", "did you mean RTT (ms)?"),
+        ("QPS", "did you mean Demand (req/s)?"),
+    ],
+)
+def test_words_that_planners_use_for_fields_are_no_remarks(tmp_path: Path, header: str, offered: str) -> None:
+    file = scenarios(tmp_path / "plan.xlsx", [*ROW, 2], headers=[*HEADERS, header])
+    with pytest.raises(InputError) as error:
+        read_scenarios(file)
+    (problem,) = error.value.problems
+    assert (problem.code, problem.where) == ("unknown-column", "Scenarios!J1")
+    assert offered in problem.fix
+
+
+@pytest.mark.parametrize("header", ["BW Gbit/s", "Link BW (Gbps)", "Inter-DC bandwidth (Gbps)", "WAN [Gbps]"])
+def test_other_words_for_the_link(tmp_path: Path, header: str) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", headers=[*HEADERS[:7], header, HEADERS[8]]))
+    assert str(row_of(rows)["links.0.bandwidth"]).startswith("100Gb")
+
+
+def test_columns_of_workloads_beside_scenarios_are_said_to_be_that(tmp_path: Path) -> None:
+    file = scenarios(tmp_path / "plan.xlsx", [*ROW, 32768, 9], headers=[*HEADERS, "ISL", "Avg output tokens"])
+    uses = read_scenarios(file).explanation.columns
+    assert [use.field for use in uses[-2:]] == [None, None]
+    assert all("a scenario has it from its workload" in use.note for use in uses[-2:])

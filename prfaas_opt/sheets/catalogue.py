@@ -108,7 +108,8 @@ def _link() -> Iterable[Column]:
         return Column(f"links.0.{field}", header, kind, example, synonyms)
 
     speeds = ("link bandwidth", "bandwidth", "link rate", "link speed", "link capacity", "network bandwidth")
-    yield column("bandwidth", "Link (Gbps)", "bandwidth", *speeds, "WAN bandwidth", example=100)
+    others = ("BW", "link BW", "network BW", "network", "WAN", "WAN bandwidth", "inter DC link", "inter DC bandwidth")
+    yield column("bandwidth", "Link (Gbps)", "bandwidth", *speeds, *others, example=100)
     ceilings = ("link utilization ceiling", "link utilization limit", "link maximum utilization", "link max util")
     yield column("max_utilization", "Link max utilization", "share", *ceilings)
     rates = ("link price per Gbps hour", "bandwidth price", "link cost")
@@ -172,7 +173,17 @@ def _scenario() -> Iterable[Column]:
 
 
 _HARDWARE = ("GPU", "accelerator", "GPU type", "GPU model", "hardware type")
-_LENGTHS = ("lengths", "input length", "prompt length", "prompt", "input tokens", "prompt tokens", "ISL", "input")
+_LENGTHS = (
+    "lengths",
+    "input length",
+    "prompt length",
+    "prompt",
+    "input tokens",
+    "prompt tokens",
+    "ISL",
+    "input",
+    "in tokens",
+)
 _PRICES = ("price per GPU hour", "GPU price", "GPU hour price", "USD per GPU hour")
 
 
@@ -212,10 +223,11 @@ def _workload() -> Iterable[Column]:
     yield Column("length", "Length (tokens)", "tokens", None, _LENGTHS, "a length of a table, a row each")
     weights = ("weights", "share", "requests", "count", "probability")
     yield Column("weight", "Weight", "number", None, weights, "weight of that length; any positive sum")
-    outputs = ("output length", "output", "OSL", "generated tokens", "output tokens")
+    outputs = ("output length", "output", "OSL", "generated tokens", "output tokens", "out tokens")
     yield Column("output_tokens", "Output (tokens)", "tokens", 1024, outputs, "generated length")
     doc = "share of every whole prompt found in a prefix cache"
-    yield Column("cached_share", "Cached share", "share", None, ("cached", "prefix cache share"), doc)
+    hits = ("cached", "prefix cache share", "cache hit", "cache hit rate", "prefix cache hit rate")
+    yield Column("cached_share", "Cached share", "share", None, hits, doc)
 
 
 def _price() -> Iterable[Column]:

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from prfaas_opt.io.wording import shown
 from prfaas_opt.sheets.book import NOT_AVAILABLE, cleaned
-from prfaas_opt.sheets.headers import unit_of
 from prfaas_opt.sheets.notation import AmbiguousError, Notation, number, parsed
+from prfaas_opt.sheets.unit_words import unit_of
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:

@@ -23,6 +23,7 @@ from prfaas_opt.sheets.cells import CellReader, error_cell, is_missing, uncalcul
 from prfaas_opt.sheets.choosing import choose, tables_of
 from prfaas_opt.sheets.explanation import ColumnUse, Explanation, Note, SheetProblem, TableUse, Taken
 from prfaas_opt.sheets.extra import Extras
+from prfaas_opt.sheets.headers import is_of_workloads
 from prfaas_opt.sheets.models import read_models
 from prfaas_opt.sheets.notation import Evidence, Notation, stated
 from prfaas_opt.sheets.opening import open_book
@@ -319,7 +320,9 @@ class _Reader:
             if self._is_hidden(table, header):
                 note = "hidden: left out"
             elif not used:
-                note = "no field of a scenario: kept beside the results"
+                kept = "kept beside the results"
+                note = f"a scenario has it from its workload: {kept}" if is_of_workloads(header.text) else ""
+                note = note or f"no field of a scenario: {kept}"
             elif header.group:
                 note = f"under {shown(header.group)}"
             uses.append(
@@ -368,13 +371,16 @@ def _header_problems(table: Table) -> list[Problem]:
     """What is wrong with the headers of a table, each by itself."""
     problems = []
     for header in table.headers:
-        place = table.sheet.place(table.row, header.column)
-        if header.means.problem:
-            problems.append(Problem("bad-unit", place, f"{shown(header.text)} {header.means.problem}", "mend the unit"))
-        elif header.means.near and table.topic == "scenarios":
-            message = f"{shown(header.text)} is no known column, but looks like one"
-            fix = f"did you mean {' or '.join(header.means.near)}?"
-            problems.append(Problem("unknown-column", place, message, fix))
+        means, place = header.means, table.sheet.place(table.row, header.column)
+        text = shown(header.text) + (f" under {shown(header.group)}" if header.group else "")
+        if means.problem:
+            expected = means.column.unit if means.column is not None else ""
+            fix = f'convert the column to "{expected}" and say so in its header' if expected else "mend the unit"
+            problems.append(Problem("bad-unit", place, f"{text} {means.problem}", fix))
+        elif means.near and table.topic == "scenarios":
+            hint = f" ({means.hint})" if means.hint else ""
+            fix = f"did you mean {' or '.join(means.near)}?{hint}"
+            problems.append(Problem("unknown-column", place, f"{text} is no known column, but looks like one", fix))
     return problems
 
 

@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
-from prfaas_opt.sheets.headers import Meaning, Topic, looks_like_unit, meaning, path_meaning, topics, with_unit_below
+from prfaas_opt.sheets.header_words import Topic
+from prfaas_opt.sheets.headers import Meaning, meaning, path_meaning, topics, with_unit_below
+from prfaas_opt.sheets.unit_words import looks_like_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -280,7 +282,11 @@ def _titles(sheet: Sheet, table: Table) -> list[str]:
 def understand(table: Table, pools: Pools) -> None:
     """Works out what each header of a table means, where a base scenario names the clusters so."""
     for header in table.headers:
+        alone = meaning(pools.known(header.text), table.topic)
         header.means = meaning(pools.known(header.text), table.topic, header.group)
+        if header.means == alone:
+            # What stands above tells nothing of this column, as a title does not.
+            header.group = ""
         if header.means.column is None and table.topic == "scenarios":
             header.means = path_meaning(header.text) or header.means
     below = [cleaned(cell) if cell.__class__ is str else cell for cell in _row_below(table)]
