@@ -75,10 +75,14 @@ class BackTest(Struct, frozen=True):
 
 
 class StatedOverScaled(Struct, frozen=True):
-    """Over the back-tests, what was stated as a multiple of what scaling gave."""
+    """Over back-tests, what was stated as a multiple of what scaling gave."""
 
     least: float
     most: float
+    of: Annotated[
+        Literal["this pair", "all pairs"],
+        Meta(description="the back-tests: from the one accelerator to the other, or where there are none, all"),
+    ]
 
 
 class Scaling(Struct, frozen=True):
@@ -147,11 +151,11 @@ def scale_model(
     compute = source.rates_per_s[name] / target.rates_per_s[name]
     fixed = fixed_s(profile.prefill_s)
     tests = tuple(_back_tests(loaded, path))
-    prefill_range, decode_range = (_range([t for t in tests if t.figure == kind]) for kind in ("prefill", "decode"))
+    prefill_range, decode_range = (_range(tests, kind, source, target) for kind in ("prefill", "decode"))
     bandwidth = _bandwidth_ratio(source, target) if decode is not None else None
     provenance = {
         "prefill": f"assumed, {profile.hardware} ({profile.provenance['prefill']}) times {compute:.3g} above a fixed "
-        f"{fixed:.3g} s, the ratio of peak {name} rates; {_in_words(prefill_range)}"
+        f"{fixed:.3g} s, the ratio of peak {name} rates; {_in_words(prefill_range, profile.hardware, to_hardware)}"
     }
     new: dict[str, Any] = {
         "hardware": to_hardware.strip(),
@@ -165,7 +169,7 @@ def scale_model(
         new["decode"] = decode_mapping(decode, bandwidth)
         provenance["decode"] = (
             f"assumed, {profile.hardware} ({profile.provenance['decode']}) times {bandwidth:.3g}, the ratio of memory "
-            f"bandwidths; {_in_words(decode_range)}"
+            f"bandwidths; {_in_words(decode_range, profile.hardware, to_hardware)}"
         )
     if memory is not None:
         new["memory"] = {"usable_bytes": round(memory.usable_bytes), "weights_bytes": round(memory.weights_bytes)}
@@ -382,15 +386,23 @@ def _test(
     return BackTest(name, figure, one.hardware, kinds[0], other.hardware, kinds[1], at, scaled, stated, share)
 
 
-def _range(tests: Sequence[BackTest]) -> StatedOverScaled | None:
-    ratios = [test.stated_s / test.scaled_s for test in tests]
-    return StatedOverScaled(min(ratios), max(ratios)) if ratios else None
+def _range(tests: Sequence[BackTest], figure: str, source: Accelerator, target: Accelerator) -> StatedOverScaled | None:
+    """Of the pair that is scaled, or of all pairs where no model has figures on both."""
+    of_figure = [test for test in tests if test.figure == figure]
+    of_pair = [test for test in of_figure if _is_of(test, source, target)]
+    ratios = [test.stated_s / test.scaled_s for test in of_pair or of_figure]
+    return StatedOverScaled(min(ratios), max(ratios), "this pair" if of_pair else "all pairs") if ratios else None
 
 
-def _in_words(found: StatedOverScaled | None) -> str:
+def _is_of(test: BackTest, source: Accelerator, target: Accelerator) -> bool:
+    return accelerator(test.from_hardware) is source and accelerator(test.to_hardware) is target
+
+
+def _in_words(found: StatedOverScaled | None, from_hardware: str, to_hardware: str) -> str:
     if found is None:
         return "no back-test, so its uncertainty is not known"
-    return f"in back-tests the stated was {found.least:.2f} to {found.most:.2f} times the scaled"
+    pair = f"from {from_hardware} to {to_hardware.strip()}" if found.of == "this pair" else "of other pairs"
+    return f"in back-tests {pair} the stated was {found.least:.2f} to {found.most:.2f} times the scaled"
 
 
 def _check_text(text: str, name: str, folder: Path) -> None:

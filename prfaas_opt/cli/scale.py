@@ -93,7 +93,7 @@ def _print_back_tests(out: Console, answer: Scaling) -> None:
         if not tests or (figure == "decode" and not answer.decode):
             continue
         if len(tests) > _MOST_TESTS:
-            _print_by_pair(out, figure, tests)
+            _print_by_pair(out, figure, tests, (answer.from_hardware, answer.to_hardware))
             continue
         title = f"Back-tests of {figure}, s"
         table = new_table("Model", "From", "To", at, "Scaled", "Stated", "Off by", left=3, title=title)
@@ -105,20 +105,23 @@ def _print_back_tests(out: Console, answer: Scaling) -> None:
         out.print(table)
     for figure, found in (("Prefill", answer.prefill_uncertainty), ("Decode", answer.decode_uncertainty)):
         if found is not None:
-            out.print(f"{figure}: what was stated is {found.least:.2f} to {found.most:.2f} times the scaled.")
+            pair = f"from {answer.from_hardware} to {answer.to_hardware}"
+            of = pair if found.of == "this pair" else "no model has it on both; over all pairs"
+            out.print(f"{figure}: {of}, what was stated is {found.least:.2f} to {found.most:.2f} times the scaled.")
         elif figure == "Prefill" or answer.decode:
             out.print(f"{figure}: no model has it on two hardwares, so its uncertainty is not known.")
 
 
-def _print_by_pair(out: Console, figure: str, tests: Sequence[BackTest]) -> None:
-    """A row for each pair of hardware: what is stated over what is scaled, of all models."""
-    pairs: dict[tuple[str, str], list[BackTest]] = {}
+def _print_by_pair(out: Console, figure: str, tests: Sequence[BackTest], asked: tuple[str, str]) -> None:
+    """A row for each pair of hardware, the one that is asked for first: the stated over the scaled, of all models."""
+    pairs: dict[tuple[bool, str, str], list[BackTest]] = {}
     for test in tests:
         ends = f"{test.from_hardware} ({test.from_provenance})", f"{test.to_hardware} ({test.to_provenance})"
-        pairs.setdefault(ends, []).append(test)
+        other = (test.from_hardware, test.to_hardware) != asked
+        pairs.setdefault((other, *ends), []).append(test)
     title = f"Back-tests of {figure}: the stated over the scaled"
     table = new_table("From", "To", "Models", "Tests", "Least", "Median", "Most", left=2, title=title)
-    for ends, found in sorted(pairs.items()):
+    for (_, *ends), found in sorted(pairs.items()):
         ratios = [test.stated_s / test.scaled_s for test in found]
         spread = (f"{ratio:.2f}" for ratio in (min(ratios), statistics.median(ratios), max(ratios)))
         table.add_row(*ends, str(len({test.model for test in found})), str(len(found)), *spread)
