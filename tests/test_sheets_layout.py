@@ -115,3 +115,86 @@ def test_headers_above_several_columns_need_no_merging(tmp_path: Path) -> None:
     groups[4] = None
     with pytest.raises(InputError, match="keep one of the two columns"):
         read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [groups, headers, row]}))
+
+
+@pytest.mark.parametrize("nothing", ["-", "[-]", "n/a", "", None])
+def test_rows_of_units_may_have_marks_for_none(tmp_path: Path, nothing: str | None) -> None:
+    headers = ["Name", "Model", "GPU (PD)", "PD instances", "Link", "RTT", "SLO"]
+    units = [nothing, nothing, nothing, "#", "[Gbit/s]", "(ms)", "tok/s"]
+    row = ["today", "internal-1t", "H20", 8, 100, 80, 40]
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [headers, units, row]}))
+    assert len(rows) == 1
+    assert row_of(rows)["links.0.bandwidth"] == "100Gbit/s"
+    assert row_of(rows)["links.0.rtt"] == "80ms"
+
+
+def test_headings_between_rows_are_no_scenarios(tmp_path: Path) -> None:
+    file = tmp_path / "plan.xlsx"
+    blank = [None] * (len(HEADERS) - 1)
+    book = openpyxl.load_workbook(scenarios(file, ["Region EU", *blank], ROW, ["Region US", *blank], ROW))
+    book["Scenarios"].merge_cells("A2:I2")
+    book["Scenarios"].merge_cells("B4:I4")
+    book.save(file)
+    rows = read_scenarios(file)
+    assert [(left.place, left.why) for left in rows.explanation.rows_left_out] == [
+        ("Scenarios!2", 'a heading over merged cells ("Region EU")')
+    ]
+    assert [rows.place(row) for row in range(len(rows))] == ["Scenarios!3", "Scenarios!4", "Scenarios!5"]
+    assert codes(rows, 1) == [("ambiguous-row", "Scenarios!4")]
+    assert not any("homogeneous" in note.message for note in rows.explanation.notes)
+
+
+TOTALS = [
+    "Total g\u00e9n\u00e9ral",
+    "Totale",
+    "Suma",
+    "\u5408\u8ba1",
+    "\u5408\u8a08",
+    "\u0418\u0442\u043e\u0433\u043e",
+    "Totaal",
+    "Razem",
+    "Gesamtsumme",
+    "Zwischensumme:",
+    "TOTAL (all)",
+    "Grand Total 2027",
+    "\u03a3",
+    "\u00d8",
+    "Durchschnitt",
+    "Summa",
+]
+
+
+@pytest.mark.parametrize("total", TOTALS)
+def test_totals_in_other_languages(tmp_path: Path, total: str) -> None:
+    sums = (total, None, None, None, 8, None, 16, 110, None)
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", ROW, sums, ROW))
+    assert [(left.place, left.why) for left in rows.explanation.rows_left_out] == [
+        ("Scenarios!3", f'totals ("{total}")')
+    ]
+    named = read_scenarios(scenarios(tmp_path / "plan.xlsx", ROW, (total, *ROW[1:])))
+    assert len(named) == 2
+
+
+@pytest.mark.parametrize("total", ["Sum of GPUs", "Total cost of ownership", "Average day"])
+def test_rows_that_begin_as_totals_may_be_scenarios(tmp_path: Path, total: str) -> None:
+    sums = (total, None, None, None, 8, None, 16, 110, None)
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", ROW, sums, ROW))
+    assert codes(rows, 1) == [("ambiguous-row", "Scenarios!3")]
+
+
+def test_titles_are_no_group_of_headers(tmp_path: Path) -> None:
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [["Prefill study"], HEADERS, ROW]}))
+    assert {use.note for use in rows.explanation.columns} == {""}
+
+
+def test_a_group_of_decoding_offers_the_pd_cluster(tmp_path: Path) -> None:
+    groups = [None, None, "Prefill", None, "Decode", None]
+    headers = ["Model", "Workload", "GPU", "Instances", "GPU", "Instances"]
+    row = ["internal-1t", "prfaas-case-study", "H200", 4, "H20", 8]
+    with pytest.raises(InputError) as error:
+        read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [groups, headers, row]}))
+    assert [(problem.where, problem.fix[:23]) for problem in error.value.problems] == [
+        ("Plan!E2", "did you mean GPU (PD)? "),
+        ("Plan!F2", "did you mean PD instanc"),
+    ]
+    assert 'under "Decode"' in error.value.problems[0].message

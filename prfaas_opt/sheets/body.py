@@ -15,25 +15,25 @@ if TYPE_CHECKING:
 
     from prfaas_opt.sheets.tables import Table
 
-_SUMS = {
-    "total",
-    "totals",
-    "sum",
-    "sums",
-    "average",
-    "averages",
-    "avg",
-    "avg.",
-    "mean",
-    "median",
-    "count",
-    "min",
-    "max",
-}
-_SUMS |= {"max", "minimum", "maximum", "summe", "gesamt", "mittelwert", "somme", "moyenne", "total g\u00e9n\u00e9ral"}
-_TOTALS = _SUMS | {f"{before}{word}" for word in _SUMS for before in ("grand ", "sub", "sub-", "sub ")}
-"""What the first cell of a row of totals says, in lower case."""
-_BEGINNINGS = {" ", "\u00a0", *(text[0] for text in _TOTALS), *(text[0].upper() for text in _TOTALS)}
+_SUMS = """
+    total totals sum sums average averages avg mean median count min max minimum maximum \u03a3 \u00d8
+    summe gesamt gesamtsumme zwischensumme endsumme mittelwert durchschnitt anzahl
+    somme moyenne sous-total totaux totale totali somma media suma totales promedio soma m\u00e9dia
+    totaal gemiddelde razem suma \u015brednia summa totalt sammanlagt yhteens\u00e4 celkem toplam ortalama ukupno
+    \u0438\u0442\u043e\u0433\u043e \u0432\u0441\u0435\u0433\u043e \u0440\u0430\u0437\u043e\u043c
+    \u5408\u8ba1 \u603b\u8ba1 \u5c0f\u8ba1 \u5e73\u5747 \u5408\u8a08 \u7dcf\u8a08 \u5c0f\u8a08 \ud569\uacc4
+"""
+_TOTAL = "|".join(map(re.escape, _SUMS.split()))
+_TOTALS = re.compile(
+    rf"(?:grand |sub[- ]?)?(?:{_TOTAL})(?: g\u00e9n\u00e9ral| generale| general| geral)?\.?"
+    r"(?:\s*(?:\([^()]*\)|(?:19|20)\d\d))?",
+    re.IGNORECASE,
+)
+"""What the first cell of a row of totals says."""
+_MAYBE_TOTALS = re.compile(rf"(?:grand |sub[- ]?)?(?:{_TOTAL})\b", re.IGNORECASE)
+"""How it begins where it may as well be the name of a scenario."""
+_BEGINNINGS = {" ", "\u00a0", "g", *(word[0].casefold() for word in _SUMS.split())}
+_LONGEST_TOTAL = 60
 _REMARK = re.compile(r"[*#\u2020]|(notes?|sources?|assum\w*|remarks?|legend)\b", re.IGNORECASE)
 
 
@@ -44,11 +44,12 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     flawed = {row for row, column in table.sheet.flaws if first <= column <= last}
     hidden = set() if include_hidden else table.sheet.hidden_rows
     left_out: list[tuple[int, str]] = []
-    texts = [h.column for h in table.headers if h.means.column is not None and _names_something(h.means.column.path)]
+    texts = [h.column for h in table.headers if h.means.column is not None and names_something(h.means.column.path)]
     begins = {text for h in table.headers for text in table.distinct(h.column) if _is_total(text)}
     top, lines = table.row + 1, table.sheet.rows[table.row + 1 : table.end]
     if first or any(len(line) > width for line in lines):
         lines = [line[first : last + 1] for line in lines]
+    headings = _headings(table)
     fullest = width - 1
     for i, line in enumerate(lines):
         r = top + i
@@ -57,12 +58,14 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
         if i == 0 and table.has_units:
             left_out.append((r, "units of the columns"))
             continue
-        if empty < fullest and not begins and r not in hidden:
+        if empty < fullest and not begins and r not in hidden and r not in headings:
             continue
         if empty == width and r not in flawed:
             why = "empty"
         elif r in hidden:
             why = "hidden"
+        elif r in headings:
+            why = f'a heading over merged cells ("{headings[r]}")'
         elif (empty >= fullest or _begins_with(line, begins)) and r not in flawed:
             blank_before = bool(left_out) and left_out[-1] == (r - 1, "empty")
             why = _no_data(table, r, texts, blank_before and len(left_out) < i)
@@ -76,13 +79,41 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     return rows, left_out
 
 
-def _names_something(path: str) -> bool:
+def _headings(table: Table) -> dict[int, str]:
+    """Texts below the headers over several merged cells, in rows that hold nothing else."""
+    first, last = table.columns
+    found = {}
+    for (top, left), (bottom, right) in table.sheet.merged:
+        if right <= left or not table.row < top < table.end:
+            continue
+        for r in range(top, min(bottom + 1, table.end)):
+            text = table.cell(r, left)
+            others = (table.cell(r, c) for c in range(first, last + 1) if not left <= c <= right)
+            if text.__class__ is str and text and all(cell == "" for cell in others):
+                found[r] = cleaned(text)[:40]
+    return found
+
+
+def names_something(path: str) -> bool:
     """Whether a column names what a row is about."""
     return path in ("model", "workload") or path.endswith("hardware")
 
 
 def _is_total(cell: object) -> bool:
-    return cell.__class__ is str and str(cell)[:1] in _BEGINNINGS and str(cell).strip(" :\u00a0").casefold() in _TOTALS
+    return _begins_so(cell) and len(str(cell)) < _LONGEST_TOTAL and bool(_TOTALS.fullmatch(_label(str(cell))))
+
+
+def may_be_total(cell: object) -> bool:
+    """Whether a text begins as the first cell of a row of totals does, and goes on."""
+    return _begins_so(cell) and bool(_MAYBE_TOTALS.match(_label(str(cell))))
+
+
+def _begins_so(cell: object) -> bool:
+    return cell.__class__ is str and str(cell)[:1].casefold() in _BEGINNINGS
+
+
+def _label(text: str) -> str:
+    return cleaned(text).strip(" :")
 
 
 def _begins_with(cells: list[object], texts: set[object]) -> bool:
@@ -123,7 +154,6 @@ def grouped(table: Table, left_out: Iterable[tuple[int, str]]) -> list[RowLeftOu
             end = r
             continue
         if reason:
-            place = f"{table.sheet.name}!{start + 1}" + (f":{end + 1}" if end > start else "")
-            found.append(RowLeftOut(place, reason))
+            found.append(RowLeftOut(table.sheet.line(start, end), reason))
         start, end, reason = r, r, why
     return found

@@ -81,6 +81,10 @@ class Sheet:
         """The address of a cell: ``Scenarios!D7``."""
         return f"{self.name}!{letters(column)}{row + 1}"
 
+    def line(self, first: int, last: int | None = None) -> str:
+        """The address of a row, or of several: ``Scenarios!7``, ``Scenarios!7:9``."""
+        return f"{self.name}!{first + 1}" + (f":{last + 1}" if last is not None and last > first else "")
+
     def range(self, first: Place, last: Place) -> str:
         """The address of a range: ``Scenarios!B4:H24``."""
         end = f"{letters(last[1])}{last[0] + 1}"

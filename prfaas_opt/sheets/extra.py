@@ -89,7 +89,7 @@ def records(table: Table, notation: Notation, include_hidden: bool, problems: li
     }
     rows, _ = data_rows(table, include_hidden)
     for r in rows:
-        record = Record({}, {}, f"{table.sheet.name}!{r + 1}")
+        record = Record({}, {}, table.sheet.line(r))
         for c, reader in readers.items():
             place = table.sheet.place(r, c)
             flaw = table.sheet.flaws.get((r, c))

@@ -21,6 +21,7 @@ from prfaas_opt.sheets.body import data_rows, grouped
 from prfaas_opt.sheets.book import cleaned, letters
 from prfaas_opt.sheets.cells import CellReader, error_cell, is_missing, uncalculated_cell
 from prfaas_opt.sheets.choosing import choose, tables_of
+from prfaas_opt.sheets.doubts import names_alone, too_wide, totals_perhaps
 from prfaas_opt.sheets.explanation import ColumnUse, Explanation, Note, SheetProblem, TableUse, Taken
 from prfaas_opt.sheets.extra import Extras
 from prfaas_opt.sheets.headers import is_of_workloads
@@ -130,8 +131,11 @@ class _Reader:
             path = pools.path(column.path)
             assert path is not None
             columns[path] = Filled(path, self._column(header, rows), letters(header.column))
-        self._check_last_row(rows, headers)
-        self._check_widths(rows)
+        for row, problem in (*totals_perhaps(rows, headers), *too_wide(rows, self._book.delimiter)):
+            self._add(row, [problem])
+        bare = () if self._base is not None else tuple(names_alone(rows, columns, self._problems))
+        for row, problem in bare:
+            self._add(row, [problem])
         self._note_nameless(table)
         used = {
             "model": substitute(columns, "model", extras.models, self._add),
@@ -140,7 +144,9 @@ class _Reader:
         spread_prices(columns, pools, extras, self._base, len(rows))
         remote = f"clusters.{pools.remote}."
         has_remote = any(path.startswith((remote, "links.0.")) for path in columns)
-        homogeneous = without_remote(columns, pools, self._base is not None, len(rows))
+        homogeneous = without_remote(columns, pools, self._base is not None, len(rows)).difference(
+            row for row, _ in bare
+        )
         base = outline(self._base, pools, self._book, has_remote)
         filled = [column for column in columns.values() if column.values.count(UNSET) < len(rows) or column.letters]
         if homogeneous:
@@ -260,43 +266,6 @@ class _Reader:
             self._remarked.add((place[1], found.note))
             self._notes.append(Note(sheet.place(*place), found.note))
         return found.value
-
-    def _check_last_row(self, rows: list[tuple[Table, int]], headers: list[Header]) -> None:
-        """Notes a last row that names neither model, workload nor hardware, where all others do: it may be totals."""
-        naming = [
-            header.column
-            for header in headers
-            if header.means.column is not None
-            and (header.means.column.path in ("model", "workload") or header.means.column.path.endswith("hardware"))
-        ]
-        if len(rows) < 2 or not naming:
-            return
-        table, last = rows[-1]
-        if not all(is_missing(table.cell(last, c)) for c in naming):
-            return
-        if all(any(not is_missing(t.cell(r, c)) for c in naming) for t, r in rows[:-1]):
-            message = "names no model, workload or hardware as all rows above do: it may be a scenario or totals"
-            fix = 'fill them in, or begin the row with "Total"'
-            self._add(len(rows) - 1, [Problem("ambiguous-row", f"{table.sheet.name}!{last + 1}", message, fix)])
-
-    def _check_widths(self, rows: list[tuple[Table, int]]) -> None:
-        """Notes rows of a text file with more cells than headers: an unquoted "12,5" shifts what stands after it."""
-        table = rows[0][0]
-        if not table.sheet.is_text:
-            return
-        lines = [table.sheet.rows[r] for _, r in rows]
-        expected = len(table.sheet.rows[table.row])
-        widths = set(map(len, lines))
-        if max(widths) <= expected or (
-            len(widths) == 1 and not any(cell for line in lines for cell in line[expected:])
-        ):
-            return
-        delimiter = self._book.delimiter
-        for i, line in enumerate(lines):
-            if len(line) > expected:
-                message = f"has {len(line)} cells, the headers are {expected}: some may stand in the wrong column"
-                fix = f"put cells that contain a {delimiter} in quotation marks, or save the table as .xlsx"
-                self._add(i, [Problem("too-many-cells", f"{table.sheet.name}!{rows[i][1] + 1}", message, fix)])
 
     def _note_nameless(self, table: Table) -> None:
         """Notes columns with cells but without a header."""

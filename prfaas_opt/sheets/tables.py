@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
+from prfaas_opt.sheets.cells import is_missing
 from prfaas_opt.sheets.header_words import Topic
 from prfaas_opt.sheets.headers import Meaning, meaning, path_meaning, topics, with_unit_below
 from prfaas_opt.sheets.unit_words import looks_like_unit
@@ -289,9 +290,9 @@ def understand(table: Table, pools: Pools) -> None:
             header.group = ""
         if header.means.column is None and table.topic == "scenarios":
             header.means = path_meaning(header.text) or header.means
-    below = [cleaned(cell) if cell.__class__ is str else cell for cell in _row_below(table)]
+    below = [_unit_in(cell) for cell in _row_below(table)]
     stated = [cell for cell in below if cell != ""]
-    if stated and all(cell.__class__ is str and looks_like_unit(cell.strip("()[] ")) for cell in stated):
+    if stated and all(cell.__class__ is str and (cell == "#" or looks_like_unit(cell)) for cell in stated):
         table.has_units = True
         for header, cell in zip(table.headers, below, strict=True):
             header.means = with_unit_below(header.means, cell)
@@ -303,6 +304,12 @@ def understand(table: Table, pools: Pools) -> None:
             table.headers.remove(header)
         else:
             seen[header.text] = header
+
+
+def _unit_in(cell: Any) -> Any:
+    """What a cell below a header may state as the unit; "" where it says that there is none."""
+    text = cleaned(cell).strip("()[] ") if cell.__class__ is str else cell
+    return "" if is_missing(text) else text
 
 
 def _row_below(table: Table) -> list[Any]:
