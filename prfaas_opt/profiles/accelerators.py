@@ -50,9 +50,9 @@ ACCELERATORS = {
         "https://willitrunai.com/es/gpus/h20-96gb",
         {"fp8": "read as the int8 rate; no page of NVIDIA on the H20 was found"},
     ),
-    # SXM. With sparsity 3,958 TFLOP/s fp8 and 1,979 fp16, half of each dense.
+    # SXM, dense.
     "H100": Accelerator(
-        {"fp16": 989.5e12, "fp8": 1979e12}, 3.35e12, 80e9, "https://lzwjava.github.io/nvidia-h200-gpu-specs-en"
+        {"fp16": 989.5e12, "fp8": 1979e12}, 3.35e12, 80e9, "https://glennklockwood.com/garden/processors/h100"
     ),
     # SXM. NVIDIA's H200 page as quoted: with sparsity 3,958 TFLOP/s fp8 and 1,979 fp16, half of each dense.
     "H200": Accelerator({"fp16": 989.5e12, "fp8": 1979e12}, 4.8e12, 141e9, "https://www.morphllm.com/nvidia-h200"),
@@ -64,13 +64,15 @@ ACCELERATORS = {
         "https://glennklockwood.com/garden/processors/B200; memory: https://verda.com/blog/gb300-nvl72-architecture",
         {"memory_bytes_per_s": "8 TB/s is the most; another page gives 7.7 TB/s"},
     ),
-    # One of the 72 GPUs of an NVL72 at 1,200 W, dense; memory is the rack's 13.4 TB over 72.
+    # One of the 72 GPUs of an NVL72 at 1,200 W, dense; memory is the rack's 13.4 TB over 72. The rack's 720 PFLOP/s fp8
+    # with sparsity are 5,000 TFLOP/s dense a GPU; one page gives 4,500.
     "GB200": Accelerator(
         {"fp16": 2500e12, "fp8": 5000e12, "fp4": 10000e12},
         8.0e12,
         186e9,
-        "https://glennklockwood.com/garden/processors/B200; memory: https://aiwiki.ai/wiki/nvidia_gb200_nvl72/raw",
-        {"memory_bytes": "the rack's 13.4 TB over 72", "fp8": "another page gives 4,500 TFLOP/s"},
+        "https://glennklockwood.com/garden/processors/B200; memory and fp8: "
+        "https://aiwiki.ai/wiki/nvidia_gb200_nvl72/raw",
+        {"memory_bytes": "the rack's 13.4 TB over 72"},
     ),
     # Dense.
     "MI300X": Accelerator(
@@ -80,14 +82,15 @@ ACCELERATORS = {
         "https://raw.githubusercontent.com/alpharomercoma/MI300X-vs-H200/6077fdc7bfc215171c33435b7cd76ca4c5f2b236/"
         "METHODOLOGY.md",
     ),
-    # Dense: 8,192 fp8 operations a clock in each of 256 units at 2.4 GHz; fp16 half of it, fp4 twice.
+    # Dense: 8,192 fp8 operations a clock in each of 256 units at 2.4 GHz; fp16 half of it, fp4 twice, which is half of
+    # the 20.1 PFLOP/s given with sparsity.
     "MI355X": Accelerator(
         {"fp16": 2516.6e12, "fp8": 5033.2e12, "fp4": 10066.3e12},
         8.0e12,
         288e9,
         "https://aiwiki.ai/wiki/amd_instinct_mi355x; rates: https://www.world-today-news.com/?p=7253162 and "
         "https://www.svethardware.cz/amd-uvadi-akceleratory-instinct-mi350x-a-mi355x-s-288gb-pameti-hbm3e/61870",
-        {"fp4": "one page gives about 10,000 TFLOP/s as with sparsity", "fp16": "half of fp8, by the same clock"},
+        {"fp16": "half of fp8, by the same clock"},
     ),
     # NVIDIA announced 30 PFLOP/s NVFP4 and 128 GB of GDDR7, and neither other rates nor a bandwidth.
     "RUBIN CPX": Accelerator(
