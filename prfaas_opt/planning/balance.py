@@ -91,22 +91,23 @@ class Balance:
         self._problem, self._routing, self._limit = problem, routing, limit
         self._capacities: Pair = remote.usable_instances, remote.egress_bytes_per_s
 
-    def costs(self, link_share: float, local_price: float) -> Costs | None:
+    def costs(self, link_share: float, local_price: float, enough_s: float = math.inf) -> Costs | None:
         """The prices at the largest F; None where Newton's method finds no way there, as where loads jump.
 
         Args:
             link_share: of the price of the remote side, where to start.
             local_price: of a local instance where to start, the remote side costing 1 in all.
+            enough_s: prices at which F is as large will do.
         """
         if self._problem.lengths.atoms:
             return None
         total = 1.0 + local_price * self._limit.usable_instances
         point: _Point | None = self._at(((1.0 - link_share) / total, link_share / total))
         for _ in range(_MOST_STEPS):
-            if point is None or point.gap <= _BALANCED:
-                break
+            if point is None or point.gap <= _BALANCED or point.cost_s >= enough_s:
+                return self._costs(point.weights) if point else None
             point = self._after(point, self._step(point))
-        return self._costs(point.weights) if point is not None and point.gap <= _BALANCED else None
+        return None
 
     def _costs(self, weights: Pair) -> Costs:
         (remote, link), (instances, egress) = weights, self._capacities

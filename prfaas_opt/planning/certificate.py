@@ -120,12 +120,12 @@ class PrefillBound:
         self._problem = problem
         self.routing = CheapestRouting(problem, problem.remote) if problem.remote else None
 
-    def of(self, split: int, best: BestThreshold) -> Prices:
-        """The least bound found for a split, given its best threshold."""
+    def of(self, split: int, best: BestThreshold, enough_rps: float = 0.0) -> Prices:
+        """The least bound found for a split, given its best threshold; one that is low enough will do."""
         limits = self._problem.local_limits(split)
-        return min((self._under(limit, best) for limit in limits), key=lambda prices: prices.bound_rps)
+        return min((self._under(limit, best, enough_rps) for limit in limits), key=lambda prices: prices.bound_rps)
 
-    def _under(self, limit: LocalLimit, best: BestThreshold) -> Prices:
+    def _under(self, limit: LocalLimit, best: BestThreshold, enough_rps: float) -> Prices:
         """The least bound found if this alone limited local prefill."""
         problem, remote = self._problem, self._problem.remote
         if remote is None or self.routing is None:
@@ -143,7 +143,7 @@ class PrefillBound:
             if compute <= link:
                 return Prices(_rounded_up(compute), remote_rps=1 / remote.time.total)
             return Prices(_rounded_up(link), link_rps_per_byte_per_s=1 / remote.sent.total)
-        return _SplitBound(problem, remote, self.routing, limit, best).least()
+        return _SplitBound(problem, remote, self.routing, limit, best).least(enough_rps)
 
 
 def _rounded_up(bound_rps: float) -> float:
@@ -172,8 +172,8 @@ class _SplitBound:
         self._balanced_log_price: float | None = None
         self._excess: dict[float, float] = {}
 
-    def least(self) -> Prices:
-        """The least bound found; a proof whichever prices gave it."""
+    def least(self, enough_rps: float) -> Prices:
+        """The least bound found, or one that is low enough; a proof whichever prices gave it."""
         fixed_s = self._staying_s + self._limit.overhead_s
         if fixed_s > 0:
             # Local prefill alone has a price: all that can leaves, and costs nothing.
@@ -183,7 +183,8 @@ class _SplitBound:
         self._try(link_share, self._indifferent_price(link_share, self._crossing))
         if self._prices.bound_rps * self._best.shared_load_s <= 1 + _CLOSED:
             return self._prices
-        costs = self._balance.costs(0.5, self._indifferent_price(0.5, self._crossing))
+        enough_s = 1.0 / enough_rps if enough_rps > 0 else math.inf
+        costs = self._balance.costs(0.5, self._indifferent_price(0.5, self._crossing), enough_s * (1 + _CLOSED))
         if costs is not None:
             self._at(costs)
         elif self._excess_of_link(0.0) > 0 > self._excess_of_link(1.0):

@@ -110,7 +110,7 @@ def solve(problem: TwoPoolProblem, policy: Policy = "threshold", prove: bool = T
 
     def prices(split: int) -> Prices:
         decode_rps = problem.decode_limit_rps(split)
-        if decode_rps <= prefill_bound(split).bound_rps:
+        if decode_rps <= shared_rps(split) or decode_rps <= prefill_bound(split).bound_rps:
             return Prices(decode_rps, decode_rps=problem.decode_rps_per_instance)
         return prefill_bound(split)
 

@@ -72,7 +72,8 @@ def _decide(thresholds: Thresholds) -> Found:
 
     shared_below = np.where(exists_below, 1.0 / below.shared_load_s, 0.0)
     bounds = PrefillBounds(thresholds)
-    prefill = bounds.of(before, below)
+    # Where decode binds at the crossing, the split before it is no better if its bound is below that.
+    prefill = bounds.of(before, below, np.where(takes_at, decode_at, 0.0))
     by_decode = takes_at | (decode_below <= prefill.bound_rps)
     near_load = (1 + TIE) / ((1 - NEAR_OPTIMAL_SHARE) * throughput)
     apart = np.abs(carried_at - carried_below) > 2 * TIE * throughput
@@ -117,7 +118,8 @@ def _bound_over_splits(thresholds: Thresholds, crossing: Ints, before_rps: Float
     while len(exceeds := np.nonzero(below > np.where(split > 0, given.decode_limit_rps(split - 1), np.inf))[0]):
         split[exceeds] -= 1
         some, before = Thresholds(thresholds.tables, given.of(exceeds)), np.maximum(split[exceeds] - 1, 0)
-        bound = PrefillBounds(some).of(before, some.best(before)).bound_rps
+        enough = some.given.decode_limit_rps(split[exceeds])
+        bound = PrefillBounds(some).of(before, some.best(before), enough).bound_rps
         below[exceeds] = np.where(split[exceeds] > 0, bound, 0.0)
     at = np.where(split < given.pd_instances, given.decode_limit_rps(split), 0.0)
     return np.maximum(at, below)

@@ -52,8 +52,8 @@ class PrefillBounds:
     def __init__(self, thresholds: Thresholds) -> None:
         self._thresholds, self._tables = thresholds, thresholds.tables
 
-    def of(self, split: Ints, best: BestThresholds) -> Bounds:
-        """The bounds for splits, given their best thresholds."""
+    def of(self, split: Ints, best: BestThresholds, enough_rps: Floats) -> Bounds:
+        """The bounds for splits, given their best thresholds; the least ones, but where others are low enough."""
         given, tables = self._thresholds.given, self._tables
         bounds = Bounds(*(np.empty(len(split)) for _ in Bounds._fields))
         everywhere = np.arange(len(split))
@@ -65,10 +65,11 @@ class PrefillBounds:
             side = tables.offloading(by_link)
             if len(chosen):
                 usable = self._thresholds.usable(split)[chosen]
-                bound, proven = _OneLimit(side, tables, given.of(chosen), usable, by_link).least(best.of(chosen))
+                limit = _OneLimit(side, tables, given.of(chosen), usable, by_link)
+                bound, proven = limit.least(best.of(chosen), enough_rps[chosen])
                 _put(bounds, chosen, bound)
                 left[chosen[proven]] = False
-        self._one_by_one(np.nonzero(left)[0], split, best, bounds)
+        self._one_by_one(np.nonzero(left)[0], split, best, enough_rps, bounds)
         return bounds
 
     def _all_remote(self, given: Capacities) -> Bounds:
@@ -85,14 +86,14 @@ class PrefillBounds:
             np.where(by_compute, 0.0, 1 / self._tables.sent_total_bytes),
         )
 
-    def _one_by_one(self, chosen: Ints, split: Ints, best: BestThresholds, bounds: Bounds) -> None:
+    def _one_by_one(self, chosen: Ints, split: Ints, best: BestThresholds, enough_rps: Floats, bounds: Bounds) -> None:
         """The bounds where no one limit of the remote side binds alone."""
         problems = self._thresholds.given.of(chosen).problems(self._tables.problem)
-        columns = (split[chosen], best.threshold[chosen] + self._tables.first, *best.of(chosen)[1:])
-        for index, problem, n, *threshold in zip(
+        columns = (split[chosen], enough_rps[chosen], best.threshold[chosen] + self._tables.first, *best.of(chosen)[1:])
+        for index, problem, n, enough, *threshold in zip(
             chosen.tolist(), problems, *(column.tolist() for column in columns), strict=True
         ):
-            proof = PrefillBound(problem).of(n, BestThreshold(*threshold))
+            proof = PrefillBound(problem).of(n, BestThreshold(*threshold), enough)
             found = proof.bound_rps, proof.remote_rps, proof.local_rps, proof.link_rps_per_byte_per_s
             for column, value in zip(bounds, found, strict=True):
                 column[index] = value
@@ -117,15 +118,15 @@ class _OneLimit:
         self._bound = np.full(len(usable_local), np.inf)
         self._local_price, self._mean = np.zeros_like(self._bound), np.ones_like(self._bound)
 
-    def least(self, best: BestThresholds) -> tuple[Bounds, Flags]:
-        """The least bounds found, and whether they are the least that there are."""
+    def least(self, best: BestThresholds, enough_rps: Floats) -> tuple[Bounds, Flags]:
+        """The least bounds found, and whether they are the least that there are, or low enough."""
         crossing = np.clip(best.crossing_tokens, self._tables.low, self._tables.high)
         local_price = self._price / self._side.ratio(crossing)
         self._try(np.arange(len(crossing)), local_price)
-        proven = self._bound * best.shared_load_s <= 1 + _CLOSED
+        proven = self._bound <= np.maximum((1 + _CLOSED) / best.shared_load_s, enough_rps)
         (others,) = np.nonzero(~proven)
         if len(others) and not self._tables.lengths.atoms:
-            proven[others] = self._balance(others, local_price[others])
+            proven[others] = self._balance(others, local_price[others]) | (self._bound[others] <= enough_rps[others])
         remote_price = self._price / self._mean
         none = np.zeros_like(remote_price)
         prices = (none, remote_price) if self._by_link else (remote_price, none)
