@@ -547,3 +547,25 @@ def test_columns_of_workloads_beside_scenarios_are_said_to_be_that(tmp_path: Pat
     uses = read_scenarios(file).explanation.columns
     assert [use.field for use in uses[-2:]] == [None, None]
     assert all("a scenario has it from its workload" in use.note for use in uses[-2:])
+
+
+@pytest.mark.parametrize(
+    ("cell", "share"), [("7e1%", 0.7), ("1e-1 %", 0.001), ("+70%", 0.7), ("0.7", 0.7), ("7E-1", 0.7)]
+)
+def test_percentages_with_an_exponent(tmp_path: Path, cell: str, share: float) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, cell], headers=[*HEADERS, "Must stay"]))
+    assert row_of(rows)["residency.stay_share"] == pytest.approx(share, rel=1e-15)
+
+
+def test_an_apostrophe_before_a_number_makes_it_a_text_and_no_other(tmp_path: Path) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", (*ROW[:6], "'8", "\u2019100 Gbps", *ROW[8:])))
+    assert row_of(rows)["clusters.pd.instances"] == 8
+    assert row_of(rows)["links.0.bandwidth"] == "100Gbps"
+
+
+@pytest.mark.parametrize("cell", ["8 nodes", "8-12", "~8", "8*", "x8", "8 (est.)", "1,28,000", "128_000"])
+def test_what_is_no_number_is_passed_on_as_it_stands(tmp_path: Path, cell: str) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", (*ROW[:6], cell, *ROW[7:])))
+    assert row_of(rows)["clusters.pd.instances"] == cell
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", (*ROW[:7], "100 (est.)", ROW[8])))
+    assert row_of(rows)["links.0.bandwidth"] == "100 (est.)"

@@ -190,3 +190,25 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
         read_scenarios(tmp_path / "plan.xlsx")
     with pytest.raises(InputError, match="is a folder"):
         read_scenarios(tmp_path)
+
+
+def test_spaces_after_commas_before_quotation_marks(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text('"Model", "PD instances", "Name"\n"internal-1t", 8, "a, b"\n')
+    assert row_of(read_scenarios(file)) == {"model": "internal-1t", "clusters.pd.instances": 8, "name": "a, b"}
+
+
+def test_a_table_as_notes_write_it(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text("| Model | PD instances |\n|---|---:|\n| internal-1t | 8 |\n")
+    rows = read_scenarios(file)
+    assert row_of(rows) == {"model": "internal-1t", "clusters.pd.instances": 8}
+    assert [left.why for left in rows.explanation.rows_left_out] == ["only marks for nothing"]
+
+
+def test_a_file_of_blanks_says_that_it_is_empty(tmp_path: Path) -> None:
+    file = tmp_path / "plan.csv"
+    file.write_text(",,,\n,,,\n")
+    with pytest.raises(InputError) as error:
+        read_scenarios(file)
+    assert error.value.problems[0].message == "has no table of scenarios: all of its cells are empty"

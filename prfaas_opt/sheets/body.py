@@ -49,7 +49,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
     top, lines = table.row + 1, table.sheet.rows[table.row + 1 : table.end]
     if first or any(len(line) > width for line in lines):
         lines = [line[first : last + 1] for line in lines]
-    headings = _headings(table)
+    headings, blanks = _headings(table), _blanks(table)
     fullest = width - 1
     for i, line in enumerate(lines):
         r = top + i
@@ -58,7 +58,7 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
         if i == 0 and table.has_units:
             left_out.append((r, "units of the columns"))
             continue
-        if empty < fullest and not begins and r not in hidden and r not in headings:
+        if empty < fullest and not begins and r not in hidden and r not in headings and r not in blanks:
             continue
         if empty == width and r not in flawed:
             why = "empty"
@@ -66,6 +66,8 @@ def data_rows(table: Table, include_hidden: bool) -> tuple[list[int], list[tuple
             why = "hidden"
         elif r in headings:
             why = f'a heading over merged cells ("{headings[r]}")'
+        elif r in blanks and r not in flawed:
+            why = "only marks for nothing"
         elif (empty >= fullest or _begins_with(line, begins)) and r not in flawed:
             blank_before = bool(left_out) and left_out[-1] == (r - 1, "empty")
             why = _no_data(table, r, texts, blank_before and len(left_out) < i)
@@ -92,6 +94,17 @@ def _headings(table: Table) -> dict[int, str]:
             if text.__class__ is str and text and all(cell == "" for cell in others):
                 found[r] = cleaned(text)[:40]
     return found
+
+
+def _blanks(table: Table) -> set[int]:
+    """Rows below the headers of which every cell says that there is nothing."""
+    known = [header.column for header in table.headers]
+    fewest = min(known, key=lambda column: len(table.distinct(column)))
+    marks = {cell for cell in table.distinct(fewest) if is_missing(cell)}
+    if not marks:
+        return set()
+    rows = (table.row + 1 + i for i, cell in enumerate(table.column(fewest)) if cell in marks)
+    return {r for r in rows if all(is_missing(table.cell(r, column)) for column in known)}
 
 
 def names_something(path: str) -> bool:
@@ -125,8 +138,6 @@ def _no_data(table: Table, r: int, texts: list[int], blank_before: bool) -> str:
     """Why a row with at most one cell, or one that begins as totals do, holds no data; "" where it may."""
     filled = [(h, table.cell(r, h.column)) for h in table.headers]
     filled = [(h, value) for h, value in filled if not is_missing(value)]
-    if not filled:
-        return "only marks for nothing"
     first_header, first = filled[0]
     if _is_total(first):
         named = [c for c in texts if c != first_header.column and not is_missing(table.cell(r, c))]

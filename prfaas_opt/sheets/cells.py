@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import math
 import re
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
@@ -23,8 +24,12 @@ if TYPE_CHECKING:
 MISSING = {"", "n/a", "na", "none", "-", "--", "\u2013", "\u2014", "null", "nil", "nan", NOT_AVAILABLE.casefold()}
 """What stands for nothing, in lower case."""
 
+_RULE = re.compile(r":?[\-\u2010-\u2015]+:?")
+"""A line of dashes, as a rule of a table in notes has."""
+_APOSTROPHES = {"'", "\u2019"}
 _ERRORS = re.compile(r"#(REF!|DIV/0!|VALUE!|NAME\?|NUM!|NULL!|ERROR!?|SPILL!|CALC!)|Err:\d{3}")
 _ERROR_SIGNS = {"#", "E"}
+_TELLING_SIGNS = {*_ERROR_SIGNS, ":", "-", *map(chr, range(0x2010, 0x2016))}
 _WHOLE = {"count", "tokens"}
 _NUMERIC = {"count", "number", "share", "tokens", "bandwidth", "duration", "size", "usd"}
 _WITH_UNIT = {"bandwidth", "duration", "size"}
@@ -57,7 +62,10 @@ def is_missing(value: Any) -> bool:
     >>> is_missing(""), is_missing(" n/a"), is_missing(0)
     (True, True, False)
     """
-    return value is None or (value.__class__ is str and cleaned(value).casefold() in MISSING)
+    if value.__class__ is not str:
+        return value is None
+    folded = cleaned(value).casefold()
+    return folded in MISSING or bool(_RULE.fullmatch(folded))
 
 
 class CellReader:
@@ -109,7 +117,7 @@ class CellReader:
         for cell in cells:
             if is_text and cell.__class__ is str:
                 text = cleaned(cell)
-                if text and text[0] not in _ERROR_SIGNS and text.casefold() not in MISSING:
+                if text and text[0] not in _TELLING_SIGNS and text.casefold() not in MISSING:
                     values[cell] = text
                     continue
             found = self.read(cell)
@@ -164,12 +172,14 @@ class CellReader:
             word = _choice(folded, self.column.choices)
             if word:
                 return Reading(word)
-        if folded in MISSING:
+        if folded in MISSING or _RULE.fullmatch(folded):
             return NOTHING
         if text[:1] in _ERROR_SIGNS and _ERRORS.fullmatch(text):
             return Reading(trouble=error_cell(text))
         if kind in ("text", "choice"):
             return Reading(text)
+        if kind != "plain" and text[:1] in _APOSTROPHES:
+            text = text[1:]
         match = parsed(text)
         if not match or len(text) > _LONGEST_NUMBER:
             return Reading(text)
@@ -192,7 +202,7 @@ class CellReader:
             # The field's own check says what units it takes; it is shown what stands in the cell.
             if kind == "usd":
                 return self._currency(text, unit)
-            return Reading(f"{match['sign']}{digits}{match['power'] or ''}{unit}")
+            return Reading(text.replace(match["digits"], digits, 1))
         number_text = f"{match['sign']}{digits}{match['power'] or ''}"
         if not math.isfinite(float(number_text)):
             return Reading(text)
@@ -208,15 +218,14 @@ class CellReader:
         if self.unit and taken != self.unit and kind != "share":
             note = f"the header says {self.unit or 'no unit'}, the cell {unit}: the cell's unit counts"
         if kind == "share":
-            plain = re.fullmatch(r"[+-]?[\d.]+", number_text)
-            return Reading(float(f"{number_text}e-2") if plain and taken == "%" else value)
+            return Reading(float(Decimal(number_text).scaleb(-2)) if taken == "%" else value)
         if kind in _WITH_UNIT or (kind == "tokens" and taken):
             return Reading(f"{value!r}{taken}", note=note)
         return Reading(value, note=note)
 
     def _currency(self, text: str, unit: str) -> Reading:
         message = f"found {shown(text)}, expected {_expected(self.column)}"
-        return Reading(trouble=Trouble("bad-unit", message, f'convert it; "{unit}" is no US dollar'))
+        return Reading(trouble=Trouble("bad-unit", message, f'convert it: "{unit}" is not in {self.column.unit}'))
 
 
 def error_cell(text: str) -> Trouble:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from prfaas_opt.sheets.tables import Table
 
 _CELL = re.compile(r"(?P<sheet>.+)!\$?(?P<column>[A-Za-z]{1,3})\$?(?P<row>\d{1,7})(?::.*)?")
+_EMPTY = "the sheet is empty"
 _SCENARIOS = ("scenarios", "scenario")
 """Names of sheets that say what they hold, in lower case."""
 
@@ -27,7 +28,7 @@ def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUs
     tables: list[Table] = []
     for sheet in book.sheets:
         if not any(cell != "" for row in sheet.rows for cell in row) and not sheet.flaws:
-            uses.append(TableUse(sheet.name, "", "ignored", "the sheet is empty"))
+            uses.append(TableUse(sheet.name, "", "ignored", _EMPTY))
             continue
         if not sheet.visible and not include_hidden:
             uses.append(TableUse(sheet.name, "", "ignored", "the sheet is hidden"))
@@ -67,8 +68,7 @@ def choose(
     if sheet is not None:
         candidates, why = _named(book, candidates, sheet), f"named by --sheet {sheet}"
     if not candidates:
-        used = ", ".join(dict.fromkeys(f"{use.sheet} as {use.used_as}" for use in uses)) or "nothing"
-        message = f"has no table of scenarios (taken: {used})"
+        message = f"has no table of scenarios{_instead(uses)}"
         fix = (
             'give a table the headers of scenarios: "Model", "Workload", "GPU (PD)", "PD instances", "Link (Gbps)", ...'
         )
@@ -94,6 +94,16 @@ def choose(
             reason = "another table has the scenarios" if sheet is None else "not the one that --sheet names"
             uses.append(TableUse(table.sheet.name, table.cells, "ignored", reason))
     return chosen
+
+
+def _instead(uses: list[TableUse]) -> str:
+    """What a file has that has no scenarios."""
+    others = [f"{use.used_as} at {use.cells}" for use in uses if use.used_as != "ignored"]
+    if others:
+        return f", only {' and '.join(others)}"
+    if all(use.why == _EMPTY for use in uses):
+        return ": all of its cells are empty"
+    return "".join(f"; {use.sheet}: {use.why}" for use in uses)
 
 
 def _named(book: Book, candidates: list[Table], sheet: str) -> list[Table]:

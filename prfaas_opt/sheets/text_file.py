@@ -52,7 +52,7 @@ def read_text_table(data: bytes, name: str) -> Book:
     try:
         rows = [
             [cleaned(cell) for cell in record]
-            for record in csv.reader(io.StringIO(body, newline=""), delimiter=delimiter)
+            for record in csv.reader(io.StringIO(body, newline=""), delimiter=delimiter, skipinitialspace=True)
         ]
     except csv.Error as error:
         too_long = "field larger" in str(error)
@@ -118,7 +118,8 @@ def _delimiter(text: str) -> str:
     sample = text[:200_000]
     for candidate in DELIMITERS:
         try:
-            records = list(islice(csv.reader(io.StringIO(sample, newline=""), delimiter=candidate), _SAMPLE_RECORDS))
+            lines = csv.reader(io.StringIO(sample, newline=""), delimiter=candidate, skipinitialspace=True)
+            records = list(islice(lines, _SAMPLE_RECORDS))
         except csv.Error:
             continue
         widths = [len(record) for record in records if any(cell.strip() for cell in record)]
