@@ -12,15 +12,12 @@ from msgspec import Meta, Struct, structs
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.hf_config import HfConfig, read_hf_config
 from prfaas_opt.io.kv_cache_block import kv_cache_block, kv_cache_mapping
-from prfaas_opt.io.lengths import parse_lengths
+from prfaas_opt.io.lengths import TABLE_LENGTHS_TOKENS, parse_lengths
 from prfaas_opt.io.wording import suggestion
 
 if TYPE_CHECKING:
     from prfaas_opt.io.hf_fields import Layers
     from prfaas_opt.profiles.kv_cache import KvLayout
-
-DEFAULT_LENGTHS_TOKENS = (1024, 8192, 32768, 131072)
-"""The lengths of table 3: 1K, 8K, 32K, 128K."""
 
 KV_DTYPES = {"bf16": 2.0, "fp8": 1.0}
 """Bytes of an element of keys and values."""
@@ -171,10 +168,10 @@ def _lengths(found: HfConfig, asked: Sequence[int] | None) -> tuple[list[int], i
     """The lengths to show, the longest that sizes are for, and what to know about them."""
     stated = found.max_tokens
     if stated is None:
-        lengths = list(asked or DEFAULT_LENGTHS_TOKENS)
+        lengths = list(asked or TABLE_LENGTHS_TOKENS)
         note = f"the config does not state the longest prompt; max_tokens is the longest length here, {max(lengths):,}"
         return lengths, max(lengths), (note,)
-    lengths = list(asked or [length for length in DEFAULT_LENGTHS_TOKENS if length <= stated] or [stated])
+    lengths = list(asked or [length for length in TABLE_LENGTHS_TOKENS if length <= stated] or [stated])
     if max(lengths) <= stated:
         return lengths, stated, ()
     note = f"{max(lengths):,} tokens are beyond the {stated:,} that the config states as the longest prompt"

@@ -13,6 +13,7 @@ from msgspec import Meta, Struct
 from prfaas_opt.fitting.points import LOOKS_WRONG_Z, fit_points
 from prfaas_opt.fitting.quadratic import powers
 from prfaas_opt.fitting.targets import Target, calibrate
+from prfaas_opt.io.lengths import TABLE_LENGTHS_TOKENS
 from prfaas_opt.io.points_file import read_points
 from prfaas_opt.io.targets_file import read_targets
 from prfaas_opt.units import format_length, format_tokens
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from prfaas_opt.fitting.quadratic import Quadratic
     from prfaas_opt.io.targets_file import TargetsFile
 
-_SHOWN_LENGTHS = (1024, 8192, 32768, 131072)
 _COEFFICIENTS = {"a_s": "s", "b_s_per_token": "s/token", "c_s_per_token2": "s/token^2"}
 _WITHIN = 1e-9
 _SAME_LENGTH_POINTS = 5
@@ -199,7 +199,7 @@ def fit_targets(targets: str | os.PathLike[str]) -> ModelFit:
 
 def _functions(ends: tuple[int, int]) -> dict[str, NDArray[np.float64]]:
     """What is asked of a curve: its coefficients and its value at some lengths."""
-    inner = [length for length in _SHOWN_LENGTHS if ends[0] <= length <= ends[1]]
+    inner = [length for length in TABLE_LENGTHS_TOKENS if ends[0] <= length <= ends[1]]
     lengths = sorted({ends[0], *inner, ends[1]})
     return {
         **dict(zip(_COEFFICIENTS, np.eye(3), strict=True)),

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from prfaas_opt import units
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.catalog import entries
-from prfaas_opt.io.lengths import parse_lengths
+from prfaas_opt.io.lengths import TABLE_LENGTHS_TOKENS, parse_lengths
 from prfaas_opt.io.loading import find, load_model, load_workload
 from prfaas_opt.io.wording import suggestion
 from prfaas_opt.throughput.equations import cluster_egress, kv_throughput
@@ -18,9 +18,6 @@ from prfaas_opt.throughput.equations import cluster_egress, kv_throughput
 if TYPE_CHECKING:
     from prfaas_opt.plots.curves import ModelPlot
     from prfaas_opt.profiles.model import Model, Profile
-
-TABLE_LENGTHS_TOKENS = (1024, 8192, 32768, 131072)
-"""The lengths of tables 3 and 5: 1K, 8K, 32K, 128K."""
 
 Tokens = Annotated[int, Meta(ge=1, description="tokens")]
 

@@ -408,8 +408,8 @@ def test_all_that_is_wrong_comes_at_once() -> None:
         "--hardware",
         "--gpus-per-instance",
         "good.json",
-        "a.json:1 duration",
         "a.json:1 median_ttft_ms",
+        "a.json:1 duration",
         "b.json:1",
         "--kv-from",
     ]

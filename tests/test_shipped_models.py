@@ -10,6 +10,7 @@ import pytest
 from prfaas_opt import listings, plan
 from prfaas_opt.check_api import check_model
 from prfaas_opt.io.catalog import shipped_folder
+from prfaas_opt.io.lengths import TABLE_LENGTHS_TOKENS
 from prfaas_opt.io.loading import load_model, load_workload
 from prfaas_opt.profiles.attention import families
 from prfaas_opt.profiles.kv_cache import KvLayout, LayerGroup
@@ -141,7 +142,7 @@ def test_estimates_are_near_the_paper_s_measurements_of_long_prompts_only(estima
     ours, theirs = load_model(estimated).profile("H200"), load_model(published).profile("H200")
     assert ours is not None
     assert theirs is not None
-    for length in listings.TABLE_LENGTHS_TOKENS:
+    for length in TABLE_LENGTHS_TOKENS:
         assert ours.kv_bytes(float(length)) == theirs.kv_bytes(float(length))
     assert ours.prefill_s(131072.0) == pytest.approx(theirs.prefill_s(131072.0), rel=0.15)
     assert ours.prefill_s(1024.0) < theirs.prefill_s(1024.0) / 5
@@ -172,7 +173,7 @@ def test_kv_sizes_follow_from_the_architecture(name: str) -> None:
 def test_latencies_follow_from_table_3(name: str) -> None:
     profile = load_model(name).profile("h200")
     assert profile is not None
-    ours = [round(profile.prefill_s(float(x)), 3) for x in listings.TABLE_LENGTHS_TOKENS]
+    ours = [round(profile.prefill_s(float(x)), 3) for x in TABLE_LENGTHS_TOKENS]
     assert tuple(ours) == PREFILL_S[name]
 
 

@@ -117,12 +117,11 @@ def _print_by_pair(out: Console, figure: str, tests: Sequence[BackTest], asked: 
     pairs: dict[tuple[bool, str, str], list[BackTest]] = {}
     for test in tests:
         ends = f"{test.from_hardware} ({test.from_provenance})", f"{test.to_hardware} ({test.to_provenance})"
-        other = (test.from_hardware, test.to_hardware) != asked
-        pairs.setdefault((other, *ends), []).append(test)
+        pairs.setdefault(((test.from_hardware, test.to_hardware) != asked, *ends), []).append(test)
     title = f"Back-tests of {figure}: the stated over the scaled"
     table = new_table("From", "To", "Models", "Tests", "Least", "Median", "Most", left=2, title=title)
-    for (_, *ends), found in sorted(pairs.items()):
+    for (_, one, other), found in sorted(pairs.items()):
         ratios = [test.stated_s / test.scaled_s for test in found]
         spread = (f"{ratio:.2f}" for ratio in (min(ratios), statistics.median(ratios), max(ratios)))
-        table.add_row(*ends, str(len({test.model for test in found})), str(len(found)), *spread)
+        table.add_row(one, other, str(len({test.model for test in found})), str(len(found)), *spread)
     out.print(table)

@@ -12,6 +12,7 @@ from typing import Any
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.benchmark_runs import DecodePoint, LeftOut, PrefillPoint
 from prfaas_opt.io.estimator import EXPERTS, Answer, Deployment, Estimator, GpuMemory, Question, RefusedError
+from prfaas_opt.io.lengths import TABLE_LENGTHS_TOKENS
 from prfaas_opt.io.measured_profile import DecodeTable, LatencyPoint, decode_table, latency_points
 from prfaas_opt.io.wording import counted, printable
 from prfaas_opt.units import SIZE_SUFFIXES, TIME_SUFFIXES, format_gb, format_length, format_share
@@ -20,7 +21,7 @@ LENGTHS_TOKENS = tuple(1024 * 2**power for power in range(8))
 """Prompts that are asked for unless said otherwise: 1K, 2K, 4K to 128K; those of table 3 among them."""
 BATCHES = tuple(2**power for power in range(9))
 """Batches of decode steps: 1, 2, 4 to 256."""
-CONTEXTS_TOKENS = (1024, 8192, 32768, 131072)
+CONTEXTS_TOKENS = TABLE_LENGTHS_TOKENS
 """Contexts of decode steps: those of table 3."""
 
 MEASURED = "silicon"

@@ -7,6 +7,9 @@ from collections.abc import Sequence
 from prfaas_opt import units
 from prfaas_opt.errors import InputError, Problem
 
+TABLE_LENGTHS_TOKENS = (1024, 8192, 32768, 131072)
+"""The lengths of tables 3 and 5: 1K, 8K, 32K, 128K."""
+
 
 def parse_lengths(lengths: Sequence[str | int], where: str = "--length") -> list[int]:
     """Lengths in tokens, from numbers or texts as "32K".

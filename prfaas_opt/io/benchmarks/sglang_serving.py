@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from prfaas_opt.io.benchmark_file import NOT_NEGATIVE_COUNT, BenchmarkFile, Fields
 from prfaas_opt.io.benchmark_runs import (
     MILLISECONDS,
@@ -11,8 +13,9 @@ from prfaas_opt.io.benchmark_runs import (
     Run,
     take_run,
 )
+from prfaas_opt.io.benchmark_totals import Times, run_by_totals
 from prfaas_opt.io.benchmarks import BenchmarkFormat
-from prfaas_opt.io.scalars import COUNT, NOT_NEGATIVE
+from prfaas_opt.io.scalars import NOT_NEGATIVE
 
 
 def _matches(file: BenchmarkFile) -> bool:
@@ -37,34 +40,17 @@ def _run(record: Fields) -> Run | None:
         record.refuse("completed", "empty-run", "found 0, expected at least one request", "run it again")
     if not completed:
         return None
-    prompt, output = record.number("total_input_tokens"), record.number("total_output_tokens", kind=NOT_NEGATIVE_COUNT)
-    duration = record.number("duration")
-    ttft = record.number("median_ttft_ms", "mean_ttft_ms", kind=MILLISECONDS)
-    mean = record.optional("mean_ttft_ms", MILLISECONDS)
-    step = record.optional("median_tpot_ms", MILLISECONDS_OR_ZERO)
-    latency = record.number("mean_e2e_latency_ms", kind=MILLISECONDS)
-    limit = record.optional("max_concurrency", COUNT)
-    unlimited = record.value("request_rate") in (float("inf"), "inf")
-    rate = None if unlimited else record.number("request_rate")
-    if prompt is None or output is None or duration is None or ttft is None or latency is None:
-        return None
-    if rate is None and not unlimited:
-        return None
-    return Run(
-        record,
-        completed,
-        prompt / completed,
-        output / completed,
-        ttft,
-        mean,
-        step,
-        latency,
-        int(limit) if limit else None,
-        rate=f"{rate:g} req/s" if rate else "",
-        in_flight=latency * completed / duration,
-        spread_share=_spread(record),
-        accepted_tokens=record.optional("accept_length", NOT_NEGATIVE),
+    times = Times(
+        record.number("median_ttft_ms", "mean_ttft_ms", kind=MILLISECONDS),
+        record.optional("mean_ttft_ms", MILLISECONDS),
+        record.optional("median_tpot_ms", MILLISECONDS_OR_ZERO),
+        record.number("mean_e2e_latency_ms", kind=MILLISECONDS),
     )
+    run = run_by_totals(record, completed, times)
+    if run is None or times.latency_s is None:
+        return None
+    accepted_tokens = record.optional("accept_length", NOT_NEGATIVE)
+    return dataclasses.replace(run, spread_share=_spread(record), accepted_tokens=accepted_tokens)
 
 
 def _spread(record: Fields) -> float | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from prfaas_opt.io.benchmark_file import NOT_NEGATIVE_COUNT, BenchmarkFile, Fields
 from prfaas_opt.io.benchmark_runs import MILLISECONDS, MILLISECONDS_OR_ZERO, Findings, Run, is_whole, take_run
+from prfaas_opt.io.benchmark_totals import Times, run_by_totals
 from prfaas_opt.io.benchmarks import BenchmarkFormat
-from prfaas_opt.io.scalars import COUNT, POSITIVE
+from prfaas_opt.io.scalars import COUNT
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,35 +35,19 @@ def _read(file: BenchmarkFile, findings: Findings) -> None:
 def _run(record: Fields) -> Run | None:
     if not _all_completed(record):
         return None
-    requests = record.number("completed", kind=COUNT)
-    prompt, output = record.number("total_input_tokens"), record.number("total_output_tokens", kind=NOT_NEGATIVE_COUNT)
-    duration = record.number("duration")
-    ttft = record.number("median_ttft_ms", "p50_ttft_ms", "mean_ttft_ms", kind=MILLISECONDS)
-    ttft_mean = record.optional("mean_ttft_ms", MILLISECONDS)
-    step = _optional(record, ("median_tpot_ms", "p50_tpot_ms", "mean_tpot_ms"))
-    limit = record.optional("max_concurrency", COUNT)
-    rate_ok, rate = _rate(record)
-    if requests is None or prompt is None or output is None or duration is None or ttft is None or not rate_ok:
-        return None
-    lengths = record.numbers("input_lens") if record.states("input_lens") else None
-    latency = _latency(record)
-    if latency is None and step is not None:
-        latency = (ttft_mean or ttft) + step * max(output / requests - 1, 0)
-    return Run(
-        record,
-        requests,
-        prompt / requests,
-        output / requests,
-        ttft,
-        ttft_mean,
-        step,
-        latency,
-        int(limit) if limit else None,
-        rate=rate,
-        in_flight=latency * requests / duration if latency else None,
-        spread_share=_spread(lengths) if lengths else _spread_of_times(record, prompt / requests),
-        accepted_tokens=record.optional("spec_decode_acceptance_length"),
+    times = Times(
+        record.number("median_ttft_ms", "p50_ttft_ms", "mean_ttft_ms", kind=MILLISECONDS),
+        record.optional("mean_ttft_ms", MILLISECONDS),
+        _optional(record, ("median_tpot_ms", "p50_tpot_ms", "mean_tpot_ms")),
+        _latency(record),
     )
+    run = run_by_totals(record, record.number("completed", kind=COUNT), times)
+    lengths = record.numbers("input_lens") if record.states("input_lens") else None
+    accepted_tokens = record.optional("spec_decode_acceptance_length")
+    if run is None:
+        return None
+    spread_share = _spread(lengths) if lengths else _spread_of_times(record, run.input_tokens)
+    return dataclasses.replace(run, spread_share=spread_share, accepted_tokens=accepted_tokens)
 
 
 def _latency(record: Fields) -> float | None:
@@ -84,15 +70,6 @@ def _all_completed(record: Fields) -> bool:
         record.refuse("completed", "failed-requests", message, "see why they failed, and run it again")
         return False
     return True
-
-
-def _rate(record: Fields) -> tuple[bool, str]:
-    """Whether the rate reads well, and words for it; none where nothing limits it."""
-    value = record.value("request_rate")
-    if value in ("inf", float("inf")):
-        return True, ""
-    rate = record.number("request_rate", kind=POSITIVE)
-    return rate is not None, f"{rate:g} req/s" if rate else ""
 
 
 def _optional(record: Fields, names: Sequence[str]) -> float | None:
