@@ -31,6 +31,7 @@ from prfaas_opt.units import format_tokens
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import Document
+    from prfaas_opt.profiles.accelerators import Accelerator
     from prfaas_opt.profiles.model import Profile
 
 NOISE_SHARE = 0.05
@@ -53,13 +54,16 @@ class Finding(Struct, frozen=True):
 
     hardware: str
     check: str
-    length_tokens: Annotated[float, Meta(gt=0, description="tokens")]
+    length_tokens: Annotated[
+        float, Meta(gt=0, description="tokens; of a decode step the mean context, 1 where the step is by batch alone")
+    ]
     found: float
     expected: Annotated[float, Meta(description="the limit on what was found")]
     relation: Literal["at least", "at most", "about"]
     unit: Literal["s", "bytes"]
     fix: str
     cached_tokens: Annotated[float, Meta(ge=0, description="of the length, found in a prefix cache")] = 0.0
+    batch: Annotated[int | None, Meta(description="of a decode step; null for prefill and sizes")] = None
 
 
 class ModelCheck(Struct, frozen=True):
@@ -130,6 +134,7 @@ def check_model(
             checker.layers(),
             *([checker.architecture(derived)] if derived is not None else []),
             checker.peak(),
+            *checker.decode_peak(),
         ]
         for row, found in answers:
             checks.append(row)
@@ -236,13 +241,10 @@ class _Checker:
     def peak(self) -> Answer:
         """No prompt is faster than the hardware's peak allows."""
         check, profile = "within the hardware's peak", self._profile
-        active = self._document.data.get("active_parameters")
-        peak = accelerator(profile.hardware)
-        if active is None:
-            return self._not_checked(check, "the model file states no active_parameters")
-        if peak is None:
-            known = ", ".join(ACCELERATORS)
-            return self._not_checked(check, f"the peak of {profile.hardware} is not known; known: {known}")
+        found = self._peak()
+        if isinstance(found, str):
+            return self._not_checked(check, found)
+        peak, active = found
         gpus = profile.gpus_per_instance
         reading = least_reading_s(gpus, peak, active)
         computing: Callable[[float], float] = lambda length: least_prefill_s(gpus, peak, active, length)  # noqa: E731
@@ -251,6 +253,41 @@ class _Checker:
             misses = below(profile.stated_occupancy_s, computing)
         why = f"{gpus} x {profile.hardware}, dense {peak.format}"
         return self._answer(check, misses, "at least", "s", "check the unit, gpus_per_instance, active_parameters", why)
+
+    def decode_peak(self) -> list[Answer]:
+        """No decode step is faster than the hardware's peak allows; nothing where no step is stated."""
+        check, profile, found = "decode within the peak", self._profile, self._peak()
+        decode = profile.decode
+        if decode is None:
+            return []
+        if isinstance(found, str):
+            return [self._not_checked(check, found)]
+        peak, active = found
+        gpus, fix = profile.gpus_per_instance, "check the unit, gpus_per_instance, active_parameters"
+        reading = least_reading_s(gpus, peak, active)
+        findings = []
+        for context in decode.contexts_tokens or (1.0,):
+            steps = decode.at(context)
+            for batch in decode.batches:
+                at, step_s = max(context, 1.0), steps.step_s(batch)
+                floor_s = max(reading, least_prefill_s(gpus, peak, active, batch))
+                if step_s < floor_s * (1.0 - 1e-12):
+                    findings.append(
+                        Finding(profile.hardware, check, at, step_s, floor_s, "at least", "s", fix, batch=batch)
+                    )
+        batches = ", ".join(f"{batch:,}" for batch in sorted({finding.batch or 0 for finding in findings}))
+        why = f"at batch {batches}" if findings else f"{gpus} x {profile.hardware}"
+        return [(CheckRow(profile.hardware, check, "fails" if findings else "holds", why), findings)]
+
+    def _peak(self) -> tuple[Accelerator, float] | str:
+        """The accelerator and the active parameters; or why that is not known."""
+        active = self._document.data.get("active_parameters")
+        peak = accelerator(self._profile.hardware)
+        if active is None:
+            return "the model file states no active_parameters"
+        if peak is None:
+            return f"the peak of {self._profile.hardware} is not known; known: {', '.join(ACCELERATORS)}"
+        return peak, float(active)
 
     def _not_checked(self, check: str, why: str) -> Answer:
         return CheckRow(self._profile.hardware, check, "not checked", why), []

@@ -26,7 +26,7 @@ from prfaas_opt.profiles.accelerators import ACCELERATORS, accelerator, least_pr
 from prfaas_opt.profiles.curve import Piece, linear, log_log, piecewise_curve, table_curve
 
 LENGTHS = [1024, 8192, 32768, 131072]
-PROFILE_KEYS = {"hardware", "gpus_per_instance", "prefill", "prefill_cached", "provenance", "own_kv_cache"}
+PROFILE_KEYS = {"hardware", "gpus_per_instance", "prefill", "prefill_cached", "decode", "provenance", "own_kv_cache"}
 LATENCIES = [0.44, 0.72, 1.84, 7.40]
 LAYERS = {
     "layers": [{"attention": "mla", "count": 7, "kv_lora_rank": 512, "qk_rope_head_dim": 64}],
@@ -223,6 +223,31 @@ def test_a_short_prompt_reads_the_weights_at_least(tmp_path: Path) -> None:
     found = check_model(model(tmp_path, prefill=prefill, active_parameters=1e12))
     assert failed(found) == [("within the hardware's peak", 1, "at least")]
     assert found.findings[0].expected == pytest.approx(least)
+
+
+def test_no_decode_step_is_faster_than_the_peak(tmp_path: Path) -> None:
+    reading, computing = 0.5 * 32e9 / (8 * 4.8e12), 2 * 32e9 * 512 / (8 * 1979e12)
+    assert computing > reading
+    provenance = {"prefill": "measured, here", "decode": "measured, here"}
+
+    def steps(first_s: float, last_s: float) -> ModelCheck:
+        decode = {"batch": [1, 512], "step_s": [first_s, last_s]}
+        return check_model(model(tmp_path, decode=decode, provenance=provenance, active_parameters=32e9))
+
+    good = steps(reading * 1.001, computing * 1.001)
+    assert (good.holds, good.checks[-1].check) == (True, "decode within the peak")
+    slow_unit = steps(reading * 0.99, computing * 0.99)
+    assert [(f.check, f.batch, f.relation) for f in slow_unit.findings] == [
+        ("decode within the peak", 1, "at least"),
+        ("decode within the peak", 512, "at least"),
+    ]
+    assert [f.expected for f in slow_unit.findings] == pytest.approx([reading, computing])
+    assert slow_unit.checks[-1].why == "at batch 1, 512"
+    table = {"batch": [1, 8], "context_tokens": [1000, 9000], "step_s": [[0.01, 0.02], [0.02, reading / 2]]}
+    by_context = check_model(model(tmp_path, decode=table, provenance=provenance, active_parameters=32e9))
+    assert [(f.batch, f.length_tokens) for f in by_context.findings] == [(8, 9000.0)]
+    unknown = check_model(model(tmp_path, decode=table, provenance=provenance))
+    assert statuses(unknown)["decode within the peak"] == "not checked"
 
 
 def test_an_occupancy_faster_than_the_peak(tmp_path: Path) -> None:

@@ -89,4 +89,6 @@ def _in_words(finding: Finding) -> str:
     )
     cached = f", {format_tokens(finding.cached_tokens)} of them cached" if finding.cached_tokens else ""
     at = f"{finding.hardware} at {format_tokens(finding.length_tokens)} tokens{cached}"
+    if finding.batch is not None:
+        at = f"{finding.hardware} at batch {finding.batch:,}"
     return f"{at}: found {found}, expected {finding.relation} {expected} ({finding.check})"
