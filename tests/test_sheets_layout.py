@@ -198,3 +198,83 @@ def test_a_group_of_decoding_offers_the_pd_cluster(tmp_path: Path) -> None:
         ("Plan!F2", "did you mean PD instanc"),
     ]
     assert 'under "Decode"' in error.value.problems[0].message
+
+
+FIELDS = ["Model", "Workload", "GPU (prefill)", "Prefill instances", "GPU (PD)", "PD instances", "Link (Gbps)"]
+TWO: list[list[Any]] = [
+    ["internal-1t", "internal-1t"],
+    ["prfaas-case-study", "prfaas-case-study"],
+    ["H200", "H200"],
+    [4, 4],
+    ["H20", "H20"],
+    [8, 8],
+    [100, "12,5"],
+]
+TURNED: list[list[Any]] = [[field, *values] for field, values in zip(FIELDS, TWO, strict=True)]
+
+
+@pytest.mark.parametrize("suffix", [".xlsx", ".csv"])
+@pytest.mark.parametrize("corner", ["", "Field", "Name", "Capacity plan"])
+def test_scenarios_in_columns(tmp_path: Path, corner: str, suffix: str) -> None:
+    table: list[list[Any]] = [[None], [corner, "today", "slow"], *TURNED, ["Owner", "Ana", "Ben"]]
+    file = tmp_path / f"plan{suffix}"
+    if suffix == ".xlsx":
+        workbook(file, {"Plan": table})
+    else:
+        file.write_text("".join(",".join(f'"{cell or ""}"' for cell in row) + "\n" for row in table))
+    rows = read_scenarios(file)
+    name = "Plan" if suffix == ".xlsx" else "plan.csv"
+    assert [rows.place(row) for row in range(len(rows))] == [f"{name}!B:B", f"{name}!C:C"]
+    assert row_of(rows) == {
+        "name": "today",
+        "model": "internal-1t",
+        "workload": "prfaas-case-study",
+        "clusters.prfaas.hardware": "H200",
+        "clusters.prfaas.instances": 4,
+        "clusters.pd.hardware": "H20",
+        "clusters.pd.instances": 8,
+        "links.0.bandwidth": "100Gbps",
+    }
+    assert rows.where(1, "clusters.pd.instances") == f"{name}!C8"
+    assert codes(rows, 1) == [("ambiguous-number", f"{name}!C9")]
+    assert rows.extra_columns == ("Owner",)
+    assert len(read_scenarios(file, sheet=f"{name}!C5")) == 2
+    assert rows.explanation.columns[-2].cells == f"{name}!B9:C9"
+    assert any("in columns" in note.message for note in rows.explanation.notes)
+
+
+def test_scenarios_in_columns_with_a_column_of_units_and_a_hidden_one(tmp_path: Path) -> None:
+    file = tmp_path / "plan.xlsx"
+    units = ["", "", "", "#", "", "#", "Gbps"]
+    fields = [*FIELDS[:-1], "Link"]
+    table = [["Field", "Unit", "today", "old", "slow"]]
+    table += [[f, u, v[0], v[0], v[1]] for f, u, v in zip(fields, units, TWO, strict=True)]
+    book = openpyxl.load_workbook(workbook(file, {"Plan": table}))
+    book["Plan"].column_dimensions["D"].hidden = True
+    book.save(file)
+    rows = read_scenarios(file)
+    assert [row_of(rows, row)["name"] for row in range(len(rows))] == ["today", "slow"]
+    assert row_of(rows)["links.0.bandwidth"] == "100Gbps"
+    assert [(left.place, left.why) for left in rows.explanation.rows_left_out] == [
+        ("Plan!B:B", "units of the columns"),
+        ("Plan!D:D", "hidden"),
+    ]
+
+
+def test_scenarios_in_columns_beside_another_table_say_how_to_mend(tmp_path: Path) -> None:
+    prices: list[list[Any]] = [[], ["GPU", "Price ($/GPU-hour)"], ["H200", 3.2]]
+    with pytest.raises(InputError) as error:
+        read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [["Name", "today", "slow"], *TURNED, *prices]}))
+    (problem,) = error.value.problems
+    assert "stand below each other at Plan!A1:A8" in problem.message
+    assert "transpose" in problem.fix
+
+
+def test_hidden_sheets_are_named_where_nothing_else_is_left(tmp_path: Path) -> None:
+    file = tmp_path / "plan.xlsx"
+    book = openpyxl.load_workbook(scenarios(file))
+    book.create_sheet("Notes")
+    book["Scenarios"].sheet_state = "hidden"
+    book.save(file)
+    with pytest.raises(InputError, match="--include-hidden"):
+        read_scenarios(file)

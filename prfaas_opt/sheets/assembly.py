@@ -27,13 +27,13 @@ class Filled:
     Attributes:
         path: of the field.
         values: one a row.
-        letters: of its column; "" for what other sheets give.
+        column: of the sheet; None for what other sheets give.
         elsewhere: the place of values from other sheets, by row.
     """
 
     path: str
     values: list[Any]
-    letters: str = ""
+    column: int | None = None
     elsewhere: dict[int, str] = field(default_factory=dict)
 
 
@@ -115,7 +115,7 @@ def spread_prices(columns: dict[str, Filled], pools: Pools, extras: Extras, base
         path = f"clusters.{name}.price_per_gpu_hour"
         own = columns.get(path)
         if own is None and of_all is not None and UNSET not in of_all.values and UNSET not in hardware:
-            columns[path] = Filled(path, list(of_all.values), of_all.letters)
+            columns[path] = Filled(path, list(of_all.values), of_all.column)
             continue
         own = own or Filled(path, [UNSET] * count)
         for row in range(count):
@@ -123,7 +123,7 @@ def spread_prices(columns: dict[str, Filled], pools: Pools, extras: Extras, base
                 continue
             if of_all is not None and of_all.values[row] is not UNSET:
                 own.values[row] = of_all.values[row]
-                own.letters = own.letters or of_all.letters
+                own.column = of_all.column if own.column is None else own.column
             else:
                 price = extras.gpu_prices.get(str(hardware[row]).casefold())
                 if price is not None:

@@ -46,6 +46,27 @@ class Flaw:
 UNCALCULATED = Flaw("uncalculated", "")
 
 
+@dataclass(frozen=True)
+class Addresses:
+    """What the cells of a sheet are called, with rows and columns from 0; ``turned``: its rows are columns."""
+
+    sheet: str
+    turned: bool = False
+
+    def cell(self, row: int, column: int) -> str:
+        """``Scenarios!D7``."""
+        if self.turned:
+            row, column = column, row
+        return f"{self.sheet}!{letters(column)}{row + 1}"
+
+    def line(self, first: int, last: int | None = None) -> str:
+        """``Scenarios!7``, ``Scenarios!7:9``; of a turned sheet ``Scenarios!D:D``, ``Scenarios!D:F``."""
+        last = first if last is None else last
+        if self.turned:
+            return f"{self.sheet}!{letters(first)}:{letters(last)}"
+        return f"{self.sheet}!{first + 1}" + (f":{last + 1}" if last > first else "")
+
+
 @dataclass
 class Sheet:
     """A sheet of a file.
@@ -60,6 +81,7 @@ class Sheet:
         hidden_columns: from 0.
         visible: whether the sheet is shown.
         is_text: cells are texts of a file, in which nothing says what is a number.
+        turned: its rows are the columns of the file.
     """
 
     name: str
@@ -71,23 +93,29 @@ class Sheet:
     hidden_columns: set[int] = field(default_factory=set)
     visible: bool = True
     is_text: bool = False
+    turned: bool = False
 
     @cached_property
     def texts(self) -> frozenset[str]:
         """Every text of a cell, once."""
         return frozenset(value for value in set().union(*self.rows) if value.__class__ is str)
 
+    @cached_property
+    def addresses(self) -> Addresses:
+        """What its cells are called."""
+        return Addresses(self.name, self.turned)
+
     def place(self, row: int, column: int) -> str:
         """The address of a cell: ``Scenarios!D7``."""
-        return f"{self.name}!{letters(column)}{row + 1}"
+        return self.addresses.cell(row, column)
 
     def line(self, first: int, last: int | None = None) -> str:
         """The address of a row, or of several: ``Scenarios!7``, ``Scenarios!7:9``."""
-        return f"{self.name}!{first + 1}" + (f":{last + 1}" if last is not None and last > first else "")
+        return self.addresses.line(first, last)
 
     def range(self, first: Place, last: Place) -> str:
         """The address of a range: ``Scenarios!B4:H24``."""
-        end = f"{letters(last[1])}{last[0] + 1}"
+        end = self.place(*last).removeprefix(f"{self.name}!")
         return self.place(*first) if first == last else f"{self.place(*first)}:{end}"
 
 

@@ -9,7 +9,8 @@ from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.wording import counted, shown, suggestion
 from prfaas_opt.sheets.book import column_number
 from prfaas_opt.sheets.explanation import Note, TableUse
-from prfaas_opt.sheets.tables import find_tables, spread_merged, understand
+from prfaas_opt.sheets.tables import find_tables, known_headers, spread_merged, understand
+from prfaas_opt.sheets.turned import fields_below, turned
 
 if TYPE_CHECKING:
     from prfaas_opt.io.document import Document
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from prfaas_opt.sheets.tables import Table
 
 _CELL = re.compile(r"(?P<sheet>.+)!\$?(?P<column>[A-Za-z]{1,3})\$?(?P<row>\d{1,7})(?::.*)?")
-_EMPTY = "the sheet is empty"
+_EMPTY, _HIDDEN = "the sheet is empty", "the sheet is hidden"
 _SCENARIOS = ("scenarios", "scenario")
 """Names of sheets that say what they hold, in lower case."""
 
@@ -31,10 +32,13 @@ def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUs
             uses.append(TableUse(sheet.name, "", "ignored", _EMPTY))
             continue
         if not sheet.visible and not include_hidden:
-            uses.append(TableUse(sheet.name, "", "ignored", "the sheet is hidden"))
+            uses.append(TableUse(sheet.name, "", "ignored", _HIDDEN))
             continue
         spread = spread_merged(sheet)
         found = find_tables(sheet)
+        if not any(known_headers(table.headers, table.topic) > 1 for table in found) and (other := turned(sheet)):
+            sheet, found = other, find_tables(other)
+            notes.append(Note(sheet.name, "scenarios stand in columns, fields in rows; read so"))
         if not found:
             uses.append(TableUse(sheet.name, "", "ignored", "no header on it is known"))
         inside = [area for area in spread if found]
@@ -68,12 +72,8 @@ def choose(
     if sheet is not None:
         candidates, why = _named(book, candidates, sheet), f"named by --sheet {sheet}"
     if not candidates:
-        message = f"has no table of scenarios{_instead(uses)}"
-        fix = (
-            'give a table the headers of scenarios: "Model", "Workload", "GPU (PD)", "PD instances", "Link (Gbps)", ...'
-        )
         # All that is wrong with other tables at once; models and workloads nobody uses are not at fault here.
-        raise InputError([Problem("no-scenarios", book.name, message, fix), *problems])
+        raise InputError([_without_scenarios(book, uses), *problems])
     complete = [table for table in candidates if _is_complete(table, base is not None)] or candidates
     named = [table for table in complete if table.sheet.name.casefold() in _SCENARIOS]
     if len(named) == 1 and len(complete) > 1:
@@ -96,6 +96,19 @@ def choose(
     return chosen
 
 
+def _without_scenarios(book: Book, uses: list[TableUse]) -> Problem:
+    message = f"has no table of scenarios{_instead(uses)}"
+    fix = 'give a table the headers of scenarios: "Model", "Workload", "GPU (PD)", "PD instances", "Link (Gbps)", ...'
+    if any(use.why == _HIDDEN for use in uses):
+        fix += "; or show the hidden sheet, or add --include-hidden"
+    for sheet in book.sheets:
+        place = fields_below(sheet) if sheet.visible else ""
+        if place:
+            message += f"; fields stand below each other at {place}, expected beside each other"
+            fix = "transpose the table (copy, paste special, transpose), or put it on a sheet of its own"
+    return Problem("no-scenarios", book.name, message, fix)
+
+
 def _instead(uses: list[TableUse]) -> str:
     """What a file has that has no scenarios."""
     others = [f"{use.used_as} at {use.cells}" for use in uses if use.used_as != "ignored"]
@@ -111,13 +124,13 @@ def _named(book: Book, candidates: list[Table], sheet: str) -> list[Table]:
     names = {each.name.casefold(): each.name for each in book.sheets}
     match = _CELL.fullmatch(sheet)
     if match and sheet.casefold() not in names and match["sheet"].casefold() in names:
-        row, column = int(match["row"]) - 1, column_number(match["column"].upper())
+        cell = int(match["row"]) - 1, column_number(match["column"].upper())
         return [
             table
             for table in candidates
             if table.sheet.name.casefold() == match["sheet"].casefold()
-            and table.row <= row < table.end
-            and table.columns[0] <= column <= table.columns[1]
+            and table.row <= cell[table.sheet.turned] < table.end
+            and table.columns[0] <= cell[not table.sheet.turned] <= table.columns[1]
         ]
     if sheet.casefold() not in names:
         message = f"there is no sheet {shown(sheet)} in {book.name}"

@@ -18,7 +18,7 @@ from prfaas_opt.sheets.assembly import (
     without_remote,
 )
 from prfaas_opt.sheets.body import data_rows, grouped
-from prfaas_opt.sheets.book import cleaned, letters
+from prfaas_opt.sheets.book import cleaned
 from prfaas_opt.sheets.cells import CellReader, error_cell, is_missing, uncalculated_cell
 from prfaas_opt.sheets.choosing import choose, tables_of
 from prfaas_opt.sheets.doubts import names_alone, too_wide, totals_perhaps
@@ -122,15 +122,14 @@ class _Reader:
                 left_out += grouped(each, data_rows(each, self._include_hidden)[1])
         if not rows:
             message = "has headers but no row of a scenario below them"
-            fix = "fill in a row; where fields stand in rows, transpose: a scenario is a row, a field a column"
-            raise InputError([Problem("empty-table", table.cells, message, fix), *extras.problems])
+            raise InputError([Problem("empty-table", table.cells, message, "fill in a row"), *extras.problems])
         columns: dict[str, Filled] = {}
         for header in headers:
             column = header.means.column
             assert column is not None
             path = pools.path(column.path)
             assert path is not None
-            columns[path] = Filled(path, self._column(header, rows), letters(header.column))
+            columns[path] = Filled(path, self._column(header, rows), header.column)
         for row, problem in (*totals_perhaps(rows, headers), *too_wide(rows, self._book.delimiter)):
             self._add(row, [problem])
         bare = () if self._base is not None else tuple(names_alone(rows, columns, self._problems))
@@ -148,7 +147,7 @@ class _Reader:
             row for row, _ in bare
         )
         base = outline(self._base, pools, self._book, has_remote)
-        filled = [column for column in columns.values() if column.values.count(UNSET) < len(rows) or column.letters]
+        filled = [each for each in columns.values() if each.values.count(UNSET) < len(rows) or each.column is not None]
         if homogeneous:
             count = len(homogeneous)
             self._notes.append(
@@ -181,10 +180,10 @@ class _Reader:
             objective=None,
             extra_columns=tuple(header.text for header in beside),
             explanation=explanation,
-            _sheet=table.sheet.name,
-            _row_numbers=tuple(r + 1 for _, r in rows),
+            _addresses=table.sheet.addresses,
+            _lines=tuple(r for _, r in rows),
             _columns=tuple(column.values for column in filled),
-            _letters={column.path: column.letters for column in filled if column.letters},
+            _places={each.path: each.column for each in filled if each.column is not None},
             _extras=tuple(_shown(_cells(rows, header.column)) for header in beside),
             _elsewhere={column.path: column.elsewhere for column in filled if column.elsewhere},
             _problems={row: tuple(dict.fromkeys(found)) for row, found in self._problems.items()},

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from prfaas_opt.errors import Problem
     from prfaas_opt.io.document import Document
     from prfaas_opt.scenario import Objective
+    from prfaas_opt.sheets.book import Addresses
     from prfaas_opt.sheets.explanation import Explanation
     from prfaas_opt.study.rows import Detail
 
@@ -40,10 +41,10 @@ class SheetRows:
     objective: Objective | None
     extra_columns: tuple[str, ...]
     explanation: Explanation
-    _sheet: str
-    _row_numbers: tuple[int, ...] = field(repr=False)
+    _addresses: Addresses
+    _lines: tuple[int, ...] = field(repr=False)
     _columns: tuple[Sequence[Any], ...] = field(repr=False)
-    _letters: Mapping[str, str] = field(repr=False)
+    _places: Mapping[str, int] = field(repr=False)
     _extras: tuple[Sequence[Any], ...] = field(repr=False)
     _elsewhere: Mapping[str, Mapping[int, str]] = field(repr=False)
     _problems: Mapping[int, tuple[Problem, ...]] = field(repr=False)
@@ -52,11 +53,11 @@ class SheetRows:
     @property
     def outline(self) -> tuple[str, ...]:
         """The fields that no cell gives: they say which clusters a row has."""
-        return tuple(field for field in self.fields if field in ("clusters", "links") and field not in self._letters)
+        return tuple(field for field in self.fields if field in ("clusters", "links") and field not in self._places)
 
     def __len__(self) -> int:
         """How many scenarios there are."""
-        return len(self._row_numbers)
+        return len(self._lines)
 
     def values(self, start: int, stop: int) -> Sequence[tuple[Any, ...]]:
         """Rows ``start`` to ``stop``: a plain value a field, as a YAML file would have it; ``UNSET`` where none is."""
@@ -77,15 +78,15 @@ class SheetRows:
             elsewhere = self._elsewhere.get(path, {}).get(row)
             if elsewhere is not None:
                 return elsewhere
-            letters = self._letters.get(path)
-            if letters is not None:
-                return f"{self._sheet}!{letters}{self._row_numbers[row]}"
+            column = self._places.get(path)
+            if column is not None:
+                return self._addresses.cell(self._lines[row], column)
             path = path.rpartition(".")[0]
         return self.place(row)
 
     def place(self, row: int) -> str:
-        """The place of a row: ``Scenarios!7``, or ``plan.csv!7``."""
-        return f"{self._sheet}!{self._row_numbers[row]}"
+        """The place of a row: ``Scenarios!7``, ``plan.csv!7``; ``Scenarios!D:D`` where scenarios are columns."""
+        return self._addresses.line(self._lines[row])
 
     def problems(self, row: int) -> Sequence[Problem]:
         """What is wrong with the cells of a row."""

@@ -259,6 +259,12 @@ def _topic(run: list[Header]) -> tuple[Topic, int]:
     return best
 
 
+def known_headers(headers: list[Header], topic: Topic, path: str = "") -> int:
+    """How many of some headers are known in a table of a topic, or are known as one column."""
+    found = {means.column.path for h in headers if (means := meaning(h.text, topic, h.group)).column is not None}
+    return len(found & {path} if path else found)
+
+
 def _overlap(table: Table, run: list[Header], topic: Topic) -> bool:
     """Whether a run has a column that a table has."""
     paths = [
@@ -309,7 +315,7 @@ def understand(table: Table, pools: Pools) -> None:
 def _unit_in(cell: Any) -> Any:
     """What a cell below a header may state as the unit; "" where it says that there is none."""
     text = cleaned(cell).strip("()[] ") if cell.__class__ is str else cell
-    return "" if is_missing(text) else text
+    return "" if is_missing(text) or text in ("Unit", "unit", "Units", "units") else text
 
 
 def _row_below(table: Table) -> list[Any]:
