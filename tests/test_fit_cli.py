@@ -102,7 +102,13 @@ def test_the_text_of_targets_says_the_held_out_check_as_such() -> None:
 
 @pytest.mark.parametrize(
     "heading",
-    ["length,latency (ms)", "Length_Tokens;Prefill latency [ms]", "prompt_length\tlatency_ms", "lengths,latency_MS"],
+    [
+        "length,latency (ms)",
+        "Length_Tokens;Prefill latency [ms]",
+        "prompt_length\tlatency_ms",
+        "length_tokens,prefill_ms",
+        "lengths,latency_MS",
+    ],
 )
 def test_headings_and_separators(heading: str) -> None:
     delimiter = next(ch for ch in ";\t," if ch in heading)

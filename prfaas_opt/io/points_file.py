@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _LENGTH = re.compile(r"(prompt_?|input_?)?lengths?([ _(\[]*tokens[)\]]?)?", re.IGNORECASE)
-_LATENCY = re.compile(r"(prefill[ _]?)?latency(?:[ _]*[(\[]?(?P<unit>[a-z]+)[)\]]?)?", re.IGNORECASE)
+_LATENCY = re.compile(r"(?:(?:prefill[ _]?)?latency|prefill)(?:[ _]*[(\[]?(?P<unit>[a-z]+)[)\]]?)?", re.IGNORECASE)
 _PLAUSIBLE_S = (1e-7, 1e7)
 _MOST_SHOWN = 10
 _LARGEST_BYTES = 64 * 2**20
