@@ -344,6 +344,16 @@ def test_a_window_that_is_null_is_none(write: Any) -> None:
     assert (found.growing_bytes_per_token, found.windows) == (131_072, ())
 
 
+def test_a_window_that_no_prompt_outgrows_is_none(write: Any) -> None:
+    # microsoft/Phi-3-mini-128k-instruct: 32 layers of 32 heads of 96.
+    config = CONFIGS["Mistral-7B-v0.1"] | {"model_type": "phi3", "num_key_value_heads": 32, "hidden_size": 3072}
+    never = derive_kv(write(config | {"sliding_window": 262_144, "max_position_embeddings": 131_072}))
+    assert (never.growing_bytes_per_token, never.windows) == (393_216, ())
+    short = derive_kv(write(config | {"sliding_window": 2047, "max_position_embeddings": 4096}))
+    assert short.growing_bytes_per_token == 0
+    assert [(w.window_tokens, w.bytes_per_token) for w in short.windows] == [(2047, 393_216)]
+
+
 @pytest.mark.parametrize(
     ("schedule", "indexers"),
     [
