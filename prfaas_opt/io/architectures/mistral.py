@@ -1,7 +1,8 @@
 """Mistral, Mixtral and Phi-3: grouped-query attention, all of it over a window where ``sliding_window`` is a number.
 
 ``MistralConfig`` of transformers has a window of 4,096 tokens where a config says nothing, ``MixtralConfig`` and
-``Phi3Config`` none, so that the field must be there, be it null. A window no shorter than the longest prompt (Phi-3 of 128K) is none.
+``Phi3Config`` none, so that the field must be there, be it null. A window no shorter than the longest prompt (Phi-3 of
+128K) is none.
 """
 
 from __future__ import annotations
