@@ -227,3 +227,45 @@ def test_a_workload_that_is_wrong_marks_its_rows(tmp_path: Path) -> None:
     assert codes(rows, 0) == [("out-of-range", "Traffic!F4")]
     assert codes(rows, 1) == [("duplicate-key", "Traffic!5")]
     assert codes(rows, 2) == []
+
+
+def test_all_that_is_wrong_with_extra_sheets_comes_at_once(tmp_path: Path) -> None:
+    profiles = [*PROFILES[:2], ("mine", "H200", 8, "long", 506, 2.08, None), *PROFILES[3:]]
+    decode = [*DECODE[:2], ("mine", "H20", "forty", "fast"), ("mine", "H20", 1, True)]
+    mix = [*TABLE[:1], ("mix", "32K", "30%", 512), ("mix", "2K", "lots", None), ("mix", "many", 0.2, None)]
+    file = workbook(
+        tmp_path / "plan.xlsx",
+        {
+            "Scenarios": [HEADERS, row(model="mine", workload="mix"), row(workload="mix")],
+            "Curves": [*profiles, [], *decode],
+            "Traffic": mix,
+            "Prices": [*PRICES, ("H100", "free"), ("B200", "3 EUR")],
+        },
+    )
+    rows = read_scenarios(file)
+    of_mix = [("wrong-type", "Traffic!C3"), ("bad-unit", "Traffic!B4")]
+    of_mine = [("bad-unit", "Curves!D3"), ("wrong-type", "Curves!C11"), ("wrong-type", "Curves!D12")]
+    assert set(codes(rows, 0)) == {*of_mine, ("bad-unit", "Curves!D11"), *of_mix}
+    assert codes(rows, 1) == of_mix
+    of_prices = [("wrong-type", "Prices!B4"), ("bad-unit", "Prices!B5")]
+    told = [(problem.code, problem.where) for problem in rows.explanation.problems]
+    assert told[:2] == of_prices
+    assert set(told[2:]) == set(codes(rows, 0)) | set(codes(rows, 1))
+    assert not any(each.name == "h100" for each in rows.explanation.taken)
+
+
+def test_weights_may_be_percentages(tmp_path: Path) -> None:
+    mix = [("Workload", "Length (tokens)", "Share (%)", "Output"), ("mix", "32K", 30, 512), ("mix", "2K", "70 %", None)]
+    file = workbook(tmp_path / "plan.xlsx", {"Scenarios": [HEADERS, row(workload="mix")], "Traffic": mix})
+    rows = read_scenarios(file)
+    assert rows.problems(0) == ()
+    assert row_of(rows)["workload"]["input_tokens"]["weights"] == [0.7, 0.3]
+
+
+def test_an_explanation_tells_of_cells_of_scenarios_too(tmp_path: Path) -> None:
+    many = [(*ROW[:7], "12,5", *ROW[8:])] * 130
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Scenarios": [HEADERS, ROW, *many]}))
+    told = rows.explanation
+    assert len(told.problems) == 100
+    assert (told.problems[0].code, told.problems[0].where) == ("ambiguous-number", "Scenarios!H3")
+    assert "30 more problems" in told.notes[-1].message

@@ -569,3 +569,13 @@ def test_what_is_no_number_is_passed_on_as_it_stands(tmp_path: Path, cell: str) 
     assert row_of(rows)["clusters.pd.instances"] == cell
     rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", (*ROW[:7], "100 (est.)", ROW[8])))
     assert row_of(rows)["links.0.bandwidth"] == "100 (est.)"
+
+
+@pytest.mark.parametrize("cell", ["100 Gb/s", "100 gbps", "100 Gbit/sec", "100 Gb / second", "100Gbps"])
+def test_units_that_are_only_spelled_otherwise_are_not_said(tmp_path: Path, cell: str) -> None:
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW[:7], cell, ROW[8]]))
+    assert rows.problems(0) == ()
+    assert rows.explanation.notes == ()
+    scenario = read_scenario(plain_document(filled(rows), "row"))
+    assert scenario.link is not None
+    assert scenario.link.bandwidth_bytes_per_s == 12.5e9

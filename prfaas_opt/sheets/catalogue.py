@@ -222,7 +222,7 @@ def _workload() -> Iterable[Column]:
     yield Column("value", "Constant length (tokens)", "tokens", None, ("value",), "the one length")
     yield Column("length", "Length (tokens)", "tokens", None, _LENGTHS, "a length of a table, a row each")
     weights = ("weights", "share", "requests", "count", "probability")
-    yield Column("weight", "Weight", "number", None, weights, "weight of that length; any positive sum")
+    yield Column("weight", "Weight", "share", None, weights, "weight of that length; any positive sum")
     outputs = ("output length", "output", "OSL", "generated tokens", "output tokens", "out tokens")
     yield Column("output_tokens", "Output (tokens)", "tokens", 1024, outputs, "generated length")
     doc = "share of every whole prompt found in a prefix cache"

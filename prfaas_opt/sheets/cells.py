@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
+from prfaas_opt import units
 from prfaas_opt.io.wording import shown
 from prfaas_opt.sheets.book import NOT_AVAILABLE, cleaned
 from prfaas_opt.sheets.notation import AmbiguousError, Notation, number, parsed
-from prfaas_opt.sheets.unit_words import unit_of
+from prfaas_opt.sheets.unit_words import PARSERS, same_unit, unit_of
 from prfaas_opt.study.rows import UNSET
 
 if TYPE_CHECKING:
@@ -126,6 +127,18 @@ class CellReader:
             values[cell] = found.value
         return values
 
+    def no_number(self, text: str) -> Trouble | None:
+        """What is wrong with a text among numbers, which no field's own check will say; None where it may be well."""
+        parse = PARSERS.get(self.column.kind)
+        if parse is not None:
+            try:
+                parse(text)
+            except units.UnitError as error:
+                return Trouble("bad-unit", str(error), error.fix)
+        elif self.numeric:
+            return Trouble("wrong-type", f"found {shown(text)}, expected {_expected(self.column)}", "write a number")
+        return None
+
     def _number(self, value: float, percent: bool | None) -> Reading:
         if not math.isfinite(value):
             message = f"holds {value}, expected {_expected(self.column)}"
@@ -215,8 +228,8 @@ class CellReader:
         if not unit:
             return self._number(value, None)
         note = ""
-        if self.unit and taken != self.unit and kind != "share":
-            note = f"the header says {self.unit or 'no unit'}, the cell {unit}: the cell's unit counts"
+        if self.unit and kind != "share" and not same_unit(kind, taken, self.unit):
+            note = f"the header says {self.unit}, the cell {unit}: the cell's unit counts"
         if kind == "share":
             return Reading(float(Decimal(number_text).scaleb(-2)) if taken == "%" else value)
         if kind in _WITH_UNIT or (kind == "tokens" and taken):

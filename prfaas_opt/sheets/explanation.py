@@ -62,7 +62,7 @@ class Note(Struct, frozen=True):
 
 
 class SheetProblem(Struct, frozen=True):
-    """What is wrong with a cell outside the rows of scenarios."""
+    """What is wrong with a cell."""
 
     code: str
     where: str
@@ -86,7 +86,7 @@ class Explanation(Struct, frozen=True):
         rows_left_out: of all tables, that of scenarios first.
         taken: models, workloads and prices from extra sheets.
         notes: what was assumed, and what this format does not show.
-        problems: of cells outside the rows of scenarios.
+        problems: of cells, those outside the rows of scenarios first; a hundred at most.
     """
 
     file: str

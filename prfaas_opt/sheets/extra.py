@@ -98,6 +98,8 @@ def records(table: Table, notation: Notation, include_hidden: bool, problems: li
             trouble = found.trouble
             if flaw is not None:
                 trouble = error_cell(flaw.text) if flaw.kind == "error" else uncalculated_cell()
+            elif trouble is None and isinstance(found.value, str):
+                trouble = reader.no_number(found.value)
             if trouble is not None:
                 problems.append(Problem(trouble.code, place, trouble.message, trouble.fix))
                 record.troubled.add(reader.column.path)

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 SUFFIXES = (".xlsx", ".xlsm", ".xls", ".xlsb", ".ods", ".csv", ".tsv", ".tab")
 """Of files that are tables; what a file really is, its content says."""
 
+_MOST_PROBLEMS = 100
+"""That an explanation lists."""
 _MOST_REMARKS = 20
 """Of one kind that an explanation lists."""
 
@@ -158,6 +160,7 @@ class _Reader:
             )
             filled = [*structure(homogeneous, pools, base, len(rows)), *filled]
         beside = [header for header in table.headers if header not in headers and not self._is_hidden(table, header)]
+        problems, more = self._told(_all_problems(extras, used))
         explanation = Explanation(
             file=self._book.name,
             format=self._book.format,
@@ -170,8 +173,8 @@ class _Reader:
             columns=tuple(self._column_uses(table, headers, pools.path)),
             rows_left_out=tuple(left_out),
             taken=tuple(self._taken(extras, used)),
-            notes=tuple(self._notes),
-            problems=tuple(SheetProblem(p.code, p.where, p.message, p.fix) for p in _all_problems(extras, used)),
+            notes=(*self._notes, *more),
+            problems=problems,
         )
         return SheetRows(
             name=name,
@@ -188,6 +191,15 @@ class _Reader:
             _elsewhere={column.path: column.elsewhere for column in filled if column.elsewhere},
             _problems={row: tuple(dict.fromkeys(found)) for row, found in self._problems.items()},
         )
+
+    def _told(self, beside: list[Problem]) -> tuple[tuple[SheetProblem, ...], list[Note]]:
+        """What an explanation says is wrong, beside the rows and in them, and how much it omits."""
+        of_rows = [problem for row in sorted(self._problems) for problem in self._problems[row]]
+        found = list(dict.fromkeys([*beside, *of_rows]))
+        told = tuple(SheetProblem(p.code, p.where, p.message, p.fix) for p in found[:_MOST_PROBLEMS])
+        omitted = len(found) - len(told)
+        message = f"{counted(omitted, 'more problem')}, not listed here; every row of the results has its own"
+        return told, [Note(self._book.name, message)] if omitted else []
 
     def _extras(self) -> Extras:
         """What the tables beside those of scenarios hold."""

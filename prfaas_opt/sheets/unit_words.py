@@ -10,8 +10,17 @@ from prfaas_opt import units
 from prfaas_opt.sheets.book import cleaned
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from prfaas_opt.sheets.catalogue import Column, Kind
 
+PARSERS: dict[Kind, Callable[[str], float]] = {
+    "bandwidth": units.parse_bandwidth,
+    "duration": units.parse_duration,
+    "size": units.parse_size,
+    "tokens": units.parse_tokens,
+}
+"""What reads the texts of a kind of quantity, or says what is wrong with them."""
 _TOKEN_UNITS = {
     "tokens": "",
     "token": "",
@@ -61,11 +70,10 @@ def unit_of(text: str, kind: Kind, column: Column | None = None) -> str | None:
     """
     text = cleaned(text).strip("().[] ").removeprefix("in ")
     folded = text.casefold()
-    parsers = {"bandwidth": units.parse_bandwidth, "duration": units.parse_duration, "size": units.parse_size}
-    if kind in parsers:
-        return _spelled(text, parsers[kind])
     if kind == "tokens":
         return _TOKEN_UNITS.get(folded)
+    if kind in PARSERS:
+        return _spelled(text, PARSERS[kind])
     if kind == "share":
         return {"%": "%", "percent": "%", "share": "", "0-1": "", "0..1": "", "fraction": ""}.get(folded)
     if kind == "usd":
@@ -78,6 +86,12 @@ def unit_of(text: str, kind: Kind, column: Column | None = None) -> str | None:
     return None
 
 
+def same_unit(kind: Kind, one: str, other: str) -> bool:
+    """Whether two units, as ``unit_of`` gives them, are one spelled in two ways."""
+    parse = PARSERS.get(kind)
+    return one == other or (parse is not None and parse(f"1{one}") == parse(f"1{other}"))
+
+
 def _is_usd(text: str, column: Column | None) -> bool:
     """Whether a text says US dollars, and per what the column's prices are; "/h" alone is per hour of what it is."""
     match = _USD.fullmatch(f"$ {text}" if text.startswith("/") or text.casefold().startswith("per ") else text)
@@ -87,12 +101,12 @@ def _is_usd(text: str, column: Column | None) -> bool:
     return not per or per in _PER.get(column.path.rpartition(".")[2], {per})
 
 
-def _spelled(text: str, parse: object) -> str | None:
+def _spelled(text: str, parse: Callable[[str], float]) -> str | None:
     """A unit as ``units`` spells it, where its case or spacing is what differs."""
-    assert callable(parse)
     plural = {"sec": "s", "secs": "s", "second": "s", "seconds": "s", "msec": "ms", "milliseconds": "ms"}
-    plural |= {"minutes": "min", "hours": "h", "bytes": "B", "gbit/sec": "Gbit/s", "\u00b5s": "us", "\u03bcs": "us"}
-    for form in (text, text.replace(" ", ""), plural.get(text.casefold(), "")):
+    plural |= {"minutes": "min", "hours": "h", "bytes": "B", "\u00b5s": "us", "\u03bcs": "us"}
+    a_second = re.sub(r"\s*(/|\bper\b)\s*sec(ond)?$", "/s", text, flags=re.IGNORECASE)
+    for form in (text, text.replace(" ", ""), a_second, plural.get(text.casefold(), "")):
         try:
             if form:
                 parse(f"1{form}")
