@@ -11,9 +11,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from prfaas_opt.study.axes import StudyRows
 from prfaas_opt.study.definition import read_study
 from prfaas_opt.study.engines.chunk import Chunks
+from prfaas_opt.study.outputs import writer_for
 from prfaas_opt.study.work_folder import work_folder_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -123,6 +126,15 @@ def wait_for_parts(output: Path, number: int, process: subprocess.Popen[str], pa
     while len(parts_of(output)) < number and process.poll() is None:
         assert time.monotonic() < until
         time.sleep(0.0005)
+
+
+def written(path: Path, *tables: pa.Table) -> Path:
+    """A file of results that holds these tables, one after the other."""
+    writer = writer_for(path, tables[0].schema)
+    for each in tables:
+        writer.write(each)
+    writer.close()
+    return path
 
 
 CHUNKS = len(Chunks(len(rows_of_study()), CHUNK_ROWS))

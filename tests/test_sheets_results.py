@@ -20,6 +20,7 @@ from prfaas_opt.study.chunks import plan_chunk
 from prfaas_opt.study.columns import plan_columns
 from prfaas_opt.study.outputs import check_output, formats, writer_for
 from prfaas_opt.study.rows import UNSET
+from tests.studies import written
 from tests.study_rows import ListedRows
 
 TEXTS = [
@@ -55,14 +56,6 @@ ROWS = ListedRows(
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
     return plan_chunk(ROWS, 0, len(ROWS))
-
-
-def written(path: Path, *tables: pa.Table) -> Path:
-    writer = writer_for(path, tables[0].schema)
-    for each in tables:
-        writer.write(each)
-    writer.close()
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -235,3 +228,46 @@ def test_libreoffice_opens_it_and_makes_a_pdf_of_it(path: Path, tmp_path: Path) 
     subprocess.run(command, check=True, capture_output=True, timeout=180)
     assert (tmp_path / "out.pdf").read_bytes().startswith(b"%PDF")
     assert (tmp_path / "out.pdf").stat().st_size > 20_000
+
+
+def summary_of(path: Path) -> list[list[Any]]:
+    """The rows of the summary, without empty cells."""
+    rows = openpyxl.load_workbook(path)["Summary"].iter_rows(values_only=True)
+    return [[cell for cell in row if cell is not None] for row in rows]
+
+
+def test_the_summary_says_why_rows_have_no_plan(path: Path) -> None:
+    rows = summary_of(path)
+    at = rows.index(["Without a plan", "Scenarios", "First"])
+    assert [row[:2] for row in rows[at + 1 : at + 3]] == [["out-of-range", 1], ["unknown-name", 1]]
+    assert rows[at + 1][2].startswith("row 11 clusters.pd.instances: found 0")
+
+
+def test_a_summary_of_failures_alone_has_no_empty_tables(tmp_path: Path) -> None:
+    file = written(tmp_path / "out.xlsx", plan_chunk(ListedRows(("clusters.pd.instances",), [(0,), (-1,)]), 0, 2))
+    assert [row[0] for row in summary_of(file) if len(row) > 1] == [
+        "Status",
+        "error",
+        "Without a plan",
+        "out-of-range",
+    ]
+    with zipfile.ZipFile(file) as archive:
+        assert not [name for name in archive.namelist() if name.startswith("xl/charts/")]
+
+
+@pytest.mark.parametrize("objective", [None, "cost"])
+def test_the_best_scenarios_have_their_cost_where_there_are_prices(tmp_path: Path, objective: Any) -> None:
+    prices = ("clusters.prfaas.price_per_gpu_hour", "clusters.pd.price_per_gpu_hour", "links.0.price_per_gb")
+    changed = ("clusters.pd.instances", "demand_rps", *prices)
+    rows = ListedRows(changed, [(n, 1.5, 2.5, price, 0.01) for n in (8, 12) for price in (3, 1)], objective=objective)
+    table = plan_chunk(rows, 0, 4)
+    found = summary_of(written(tmp_path / "out.xlsx", table))
+    title = "Least cost" if objective else "Best scenarios"
+    (at,) = [index for index, row in enumerate(found) if row[:1] == [title]]
+    assert "Cost ($/1,000 requests)" in found[at]
+    costs: list[Any] = table["cost.usd_per_thousand_requests"].to_pylist()
+    served: list[Any] = table["served_rps"].to_pylist()
+    keys = [(costs[i], -served[i], i) if objective else (-served[i], costs[i], i) for i in range(4)]
+    order = [key[2] for key in sorted(keys)]
+    assert [row[2] for row in found[at + 1 : at + 5]] == pytest.approx([costs[i] for i in order])
+    assert [row[3] for row in found[at + 1 : at + 5]] == order

@@ -20,6 +20,7 @@ from prfaas_opt.study.outputs import Format, check_output, formats, register, wr
 from prfaas_opt.study.outputs.parquet_file import ROW_GROUP
 from prfaas_opt.study.outputs.reading import read_in_parts, read_results
 from prfaas_opt.study.rows import UNSET
+from tests.studies import written
 from tests.study_rows import ListedRows
 
 READABLE = sorted(suffix for suffix, found in formats().items() if found.read)
@@ -44,14 +45,6 @@ ROWS = ListedRows(
 @pytest.fixture(scope="module")
 def table() -> pa.Table:
     return plan_chunk(ROWS, 0, len(ROWS))
-
-
-def written(path: Path, *tables: pa.Table) -> Path:
-    writer = writer_for(path, tables[0].schema)
-    for each in tables:
-        writer.write(each)
-    writer.close()
-    return path
 
 
 def test_there_are_formats() -> None:

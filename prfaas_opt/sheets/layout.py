@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Group = Literal["row", "input", "extra", "main", "other"]
 
+COST = "cost.usd_per_thousand_requests"
 MAIN = {
     "status": "Status",
     "served_rps": "Serves (req/s)",
@@ -35,7 +36,7 @@ MAIN = {
     "ttft_s.p90": "TTFT P90, no queues (s)",
     "operating_point.ttft.p90_s": "TTFT P90 at that rate (s)",
     "cost.usd_per_hour": "Cost ($/h)",
-    "cost.usd_per_thousand_requests": "Cost ($/1,000 requests)",
+    COST: "Cost ($/1,000 requests)",
     "cost.break_even_usd_per_gb": "Break-even egress price ($/GB)",
     "bound_rps": "Proven bound (req/s)",
     "error": "Why there is no plan",
@@ -46,7 +47,7 @@ _NUMBER_FORMATS = {
     "share": "0.0%",
     "tokens": "#,##0",
     "instances": "#,##0",
-    "req/s": "#,##0.00##",
+    "req/s": "#,##0.0000",
     "Gbps": "#,##0.0##",
     "s": "#,##0.00##",
     "bytes": "#,##0",

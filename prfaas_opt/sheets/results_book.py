@@ -53,7 +53,14 @@ class ResultsBook:
         self._errors = ErrorsSheet(sheets["Errors"], self._styles)
         write_columns_sheet(sheets["Columns"], self._styles, self._columns)
         self._provenance = ProvenanceSheet(self._book.add_worksheet("Provenance"), self._styles, schema)
-        self._summary = Summary(self._book, sheets["Summary"], self._styles, self._columns, _told(schema, "study"))
+        self._summary = Summary(
+            self._book,
+            sheets["Summary"],
+            self._styles,
+            self._columns,
+            _told(schema, "study"),
+            cheapest=_told(schema, "objective") == "cost",
+        )
         self._rows = 0
         self._seen = [False] * len(self._columns)
         self._begin()

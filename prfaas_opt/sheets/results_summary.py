@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from prfaas_opt.sheets.layout import ShownColumn
+from prfaas_opt.sheets.layout import COST, MAIN, ShownColumn
+from prfaas_opt.sheets.results_charts import Charts
 from prfaas_opt.sheets.styles import Styles, cell_text, print_on_pages
 
 if TYPE_CHECKING:
@@ -17,10 +19,10 @@ if TYPE_CHECKING:
 _BEST = 10
 _INPUTS = 5
 """Inputs that are shown with the best scenarios: those that vary."""
-_MOST_POINTS = 20_000
-"""Of a chart; a program draws more too slowly."""
-_WIDE = 30.0
-"""An axis whose ends are this many times apart is logarithmic."""
+_LONGEST_REASON = 160
+"""Characters of why the first of some rows has no plan."""
+_FIRST_INPUT = 4
+"""Place of the first input in a row that is kept."""
 _NAMES = {
     "prfaas": "remote prefill",
     "pd_prefill": "local prefill",
@@ -30,15 +32,33 @@ _NAMES = {
 
 
 class Summary:
-    """Counts rows as they come, and writes what they come to."""
+    """Counts rows as they come, and writes what they come to.
+
+    Args:
+        book: that the sheet is of.
+        sheet: to write.
+        styles: of the book.
+        columns: of the sheet of results.
+        study: its name.
+        cheapest: whether the best rows are those of least cost.
+    """
 
     def __init__(
-        self, book: Workbook, sheet: Worksheet, styles: Styles, columns: Sequence[ShownColumn], study: str
+        self,
+        book: Workbook,
+        sheet: Worksheet,
+        styles: Styles,
+        columns: Sequence[ShownColumn],
+        study: str,
+        cheapest: bool,
     ) -> None:
-        self._book, self._sheet, self._styles, self._columns, self._study = book, sheet, styles, columns, study
+        self._sheet, self._styles, self._study, self._cheapest = sheet, styles, study, cheapest
+        self._charts = Charts(book, sheet, [column.name for column in columns])
         self._statuses: Counter[str] = Counter()
         self._limits: Counter[str] = Counter()
-        self._best: list[tuple[float, int, tuple[Any, ...]]] = []
+        self._failures: Counter[str] = Counter()
+        self._reasons: dict[str, str] = {}
+        self._best: list[tuple[float, float, int, tuple[Any, ...]]] = []
         self._inputs = [column for column in columns if column.group == "input"]
         self._ranges: dict[str, tuple[float, float]] = {}
         self._firsts: dict[str, Any] = {}
@@ -49,12 +69,23 @@ class Summary:
         self._statuses.update(columns["status"])
         for text in columns["bottlenecks"]:
             self._limits.update([text] if text else [])
-        shown = ("row", "name", "served_rps", *(column.name for column in self._inputs))
+        for index, code in enumerate(columns["error_code"]):
+            if code is not None:
+                self._failures[code] += 1
+                if code not in self._reasons:
+                    self._reasons[code] = _reason(*(columns[name][index] for name in ("row", "error_where", "error")))
+        shown = ("row", "name", "served_rps", COST, *(column.name for column in self._inputs))
         rows = zip(*(columns[name] for name in shown), strict=True)
-        found = [(row[2], -(start + index), row) for index, row in enumerate(rows) if row[2] is not None]
-        self._best = heapq.nlargest(_BEST, [*self._best, *found], key=lambda each: each[:2])
+        found = [self._ranked(row, start + index) for index, row in enumerate(rows) if row[2] is not None]
+        ranked = [each for each in found if not (self._cheapest and each[3][3] is None)]
+        self._best = heapq.nlargest(_BEST, [*self._best, *ranked], key=lambda each: each[:3])
         for column in self._inputs:
             self._add_range(column, columns[column.name])
+
+    def _ranked(self, row: tuple[Any, ...], number: int) -> tuple[float, float, int, tuple[Any, ...]]:
+        """A row with what it is compared by: of rows that serve alike the cheaper is the better one."""
+        served, cost = row[2], -math.inf if row[3] is None else -row[3]
+        return (cost, served, -number, row) if self._cheapest else (served, cost, -number, row)
 
     def _add_range(self, column: ShownColumn, values: Sequence[Any]) -> None:
         known = [value for value in values if value is not None]
@@ -74,50 +105,57 @@ class Summary:
         varied = [column for column in self._inputs if column.name in self._varied][:_INPUTS]
         sheet.set_column(0, 0, 34)
         sheet.set_column(1, 1, 16)
-        sheet.set_column(2, 2 + _INPUTS, 16)
+        sheet.set_column(2, 3 + _INPUTS, 16)
         sheet.write_string(0, 0, cell_text(self._study or "Study"), styles.title)
         sheet.write_string(1, 0, f"{rows:,} scenarios, {planned:,} with a plan", styles.quiet)
-        at = self._write_counts(3, "Status", self._statuses)
-        limits_at = at + 1
-        limits = Counter({_in_words(text): count for text, count in self._limits.most_common()})
-        at = self._write_counts(limits_at, "Limited by", limits)
-        best_at = at + 1
-        at = self._write_best(best_at, varied) + 1
-        place = (at, 0)
+        at = self._write_counts(3, "Status", self._statuses) + 1
+        if self._failures:
+            at = self._write_counts(at, "Without a plan", self._failures, self._reasons) + 1
+        limits, limits_at = Counter({_in_words(text): count for text, count in self._limits.most_common()}), at
+        if limits:
+            at = self._write_counts(at, "Limited by", limits) + 1
+        best_at = at
         if self._best:
-            self._insert(self._best_chart(best_at), *place)
-        if self._limits:
-            self._insert(self._limits_chart(limits_at, len(limits)), at, 3)
+            at = self._write_best(at, varied) + 1
+            self._charts.best(best_at, len(self._best), self._cheapest, at, 0)
+        if limits:
+            self._charts.limits(limits_at, len(limits), at, 3)
         numeric = [column for column in varied if column.is_number][:2]
         for index, column in enumerate(numeric if planned else []):
-            self._insert(self._scatter(column, rows), at + 18, 3 * index)
+            self._charts.scatter(column, self._ranges[column.name], rows, at + 18, 3 * index)
         print_on_pages(sheet, repeat_header=False)
         # The charts on a page of their own: breaks hold only where pages are not fitted.
         sheet.set_print_scale(72)
         sheet.set_h_pagebreaks([at])
 
-    def _write_counts(self, at: int, title: str, counts: Counter[str]) -> int:
-        """A table of counts from a row on; the first row after it."""
+    def _write_counts(self, at: int, title: str, counts: Counter[str], firsts: Mapping[str, str] | None = None) -> int:
+        """A table of counts from a row on, with the first of each where it is told; the first row after it."""
         sheet, styles = self._sheet, self._styles
-        sheet.write_string(at, 0, title, styles.header("main"))
-        sheet.write_string(at, 1, "Scenarios", styles.header("main"))
+        for index, header in enumerate((title, "Scenarios", *(["First"] if firsts else []))):
+            sheet.write_string(at, index, header, styles.header("main"))
         for index, (name, count) in enumerate(counts.most_common(), 1):
             sheet.write_string(at + index, 0, name)
             sheet.write_number(at + index, 1, count, styles.number("#,##0"))
+            if firsts:
+                sheet.write_string(at + index, 2, cell_text(firsts[name]), styles.indented)
         return at + 1 + len(counts)
 
     def _write_best(self, at: int, varied: Sequence[ShownColumn]) -> int:
         sheet, styles = self._sheet, self._styles
         sheet.set_row(at, 32)
-        headers = ("Best scenarios", "Serves (req/s)", "Row", *(column.header for column in varied))
+        costs = [MAIN[COST]] if any(row[3] is not None for *_, row in self._best) else []
+        title = "Least cost" if self._cheapest else "Best scenarios"
+        headers = (title, MAIN["served_rps"], *costs, "Row", *(column.header for column in varied))
         for index, header in enumerate(headers):
             sheet.write_string(at, index, cell_text(header), styles.header("main"))
-        places = [3 + self._inputs.index(column) for column in varied]
-        for offset, (served_rps, _, row) in enumerate(self._best, 1):
+        places = [_FIRST_INPUT + self._inputs.index(column) for column in varied]
+        for offset, (*_, row) in enumerate(self._best, 1):
             sheet.write_string(at + offset, 0, cell_text(self._called(row, places)))
-            sheet.write_number(at + offset, 1, served_rps, styles.number("#,##0.00##"))
-            sheet.write_number(at + offset, 2, row[0], styles.number("0"))
-            for index, (column, place) in enumerate(zip(varied, places, strict=True), 3):
+            figures = [(row[2], "#,##0.0000"), *([(row[3], "#,##0.00")] if costs else []), (row[0], "0")]
+            for index, (figure, number_format) in enumerate(figures, 1):
+                if figure is not None:
+                    sheet.write_number(at + offset, index, figure, styles.number(number_format))
+            for index, (column, place) in enumerate(zip(varied, places, strict=True), 1 + len(figures)):
                 value = row[place]
                 if value is not None and column.is_number:
                     sheet.write_number(at + offset, index, value, styles.number(column.number_format))
@@ -128,71 +166,17 @@ class Summary:
     def _called(self, row: tuple[Any, ...], places: Sequence[int]) -> str:
         """What a scenario is called among the best: by its name, or by what it varies where others have that name."""
         number, name = row[0], row[1]
-        if name and sum(each[2][1] == name for each in self._best) == 1:
+        if name and sum(each[1] == name for *_, each in self._best) == 1:
             return str(name)
         values = [_told(row[place]) for place in places[:3] if row[place] is not None]
         return ", ".join(values) or f"row {number}"
 
-    # Charts
 
-    def _insert(self, chart: Any, row: int, column: int) -> None:
-        chart.set_size({"width": 468, "height": 340})
-        chart.set_legend({"none": True})
-        self._sheet.insert_chart(row, column, chart, {"x_offset": 4, "y_offset": 4})
-
-    def _chart(self, kind: str) -> Any:
-        # The library's types do not tell the charts apart.
-        return self._book.add_chart({"type": kind})
-
-    def _best_chart(self, at: int) -> Any:
-        chart = self._chart("bar")
-        last = at + len(self._best)
-        chart.add_series(
-            {
-                "categories": ["Summary", at + 1, 0, last, 0],
-                "values": ["Summary", at + 1, 1, last, 1],
-                "fill": {"color": "#1F4E79"},
-                "gap": 60,
-            }
-        )
-        chart.set_title({"name": "Best scenarios", "name_font": {"size": 12}})
-        chart.set_x_axis({"name": "req/s", "min": 0, "num_format": "#,##0.0"})
-        chart.set_y_axis({"reverse": True})
-        return chart
-
-    def _limits_chart(self, at: int, count: int) -> Any:
-        chart = self._chart("column")
-        chart.add_series(
-            {
-                "categories": ["Summary", at + 1, 0, at + count, 0],
-                "values": ["Summary", at + 1, 1, at + count, 1],
-                "fill": {"color": "#375623"},
-                "gap": 60,
-            }
-        )
-        chart.set_title({"name": "What limits the scenarios", "name_font": {"size": 12}})
-        chart.set_y_axis({"name": "scenarios", "min": 0, "num_format": "#,##0"})
-        return chart
-
-    def _scatter(self, column: ShownColumn, rows: int) -> Any:
-        """What scenarios serve over one of their inputs, from the sheet of results."""
-        names = [each.name for each in self._columns]
-        x, y, last = names.index(column.name), names.index("served_rps"), min(rows, _MOST_POINTS)
-        chart = self._chart("scatter")
-        chart.add_series(
-            {
-                "categories": ["Results", 1, x, last, x],
-                "values": ["Results", 1, y, last, y],
-                "marker": {"type": "circle", "size": 4, "fill": {"color": "#1F4E79"}, "border": {"none": True}},
-            }
-        )
-        some = "" if rows <= _MOST_POINTS else f" (first {_MOST_POINTS:,})"
-        chart.set_title({"name": f"Served over {column.header}{some}", "name_font": {"size": 12}})
-        low, high = self._ranges[column.name]
-        axis = {"name": column.header, "num_format": column.number_format, "major_gridlines": {"visible": True}}
-        chart.set_x_axis(axis | ({"log_base": 10} if low > 0 and high > _WIDE * low else {}))
-        chart.set_y_axis({"name": "req/s", "min": 0, "num_format": "#,##0.0"})
-        return chart
+def _reason(row: int, where: str | None, message: str | None) -> str:
+    """Why a row has no plan, short."""
+    place = where if where and where.startswith(f"row {row}") else f"row {row}, {where}" if where else f"row {row}"
+    text = f"{place}: {message}" if message else place
+    return text if len(text) <= _LONGEST_REASON else f"{text[: _LONGEST_REASON - 3]}..."
 
 
 def _told(value: Any) -> str:
