@@ -190,7 +190,8 @@ def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "header", ["Notes", "Owner", "ID", "#", "Scenario #", "Price source", "Region", "Workload mix"]
+    "header",
+    ["Notes", "Owner", "ID", "#", "Scenario #", "Price source", "Region", "Workload mix", "Total GPUs", "# GPUs total"],
 )
 def test_columns_of_planners_are_no_errors(tmp_path: Path, header: str) -> None:
     assert read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, 1], headers=[*HEADERS, header])).extra_columns

@@ -32,7 +32,8 @@ _TOTALS = re.compile(
 """What the first cell of a row of totals says."""
 _MAYBE_TOTALS = re.compile(rf"(?:grand |sub[- ]?)?(?:{_TOTAL})\b", re.IGNORECASE)
 """How it begins where it may as well be the name of a scenario."""
-_BEGINNINGS = {" ", "\u00a0", "g", *(word[0].casefold() for word in _SUMS.split())}
+_BEGINNINGS = {"grand", "sub", *_SUMS.casefold().split()}
+_BEGINNINGS |= {f"sub-{word}" for word in _BEGINNINGS} | {f"sub{word}" for word in _BEGINNINGS}
 _LONGEST_TOTAL = 60
 _REMARK = re.compile(r"[*#\u2020]|(notes?|sources?|assum\w*|remarks?|legend)\b", re.IGNORECASE)
 
@@ -122,7 +123,10 @@ def may_be_total(cell: object) -> bool:
 
 
 def _begins_so(cell: object) -> bool:
-    return cell.__class__ is str and str(cell)[:1].casefold() in _BEGINNINGS
+    if cell.__class__ is not str:
+        return False
+    first = str(cell)[:_LONGEST_TOTAL].split(None, 1)[:1]
+    return bool(first) and first[0].strip(":.,").casefold() in _BEGINNINGS
 
 
 def _label(text: str) -> str:

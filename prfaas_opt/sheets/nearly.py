@@ -53,6 +53,8 @@ _OTHER_WORDS: tuple[tuple[str, tuple[str, ...], str], ...] = (
 _COUNTED = {"node", "nodes", "server", "servers", "host", "hosts", "machine", "machines", "replica", "replicas"}
 _COUNTED |= {"worker", "workers", "box", "boxes", "pod", "pods"}
 _NUMBERS = {"#", "count", "number", "of", "no", "nr", "total"}
+_ALL_TOGETHER = {*_COUNTED, *_NUMBERS, "sum", "gpu", "gpus", "instances"}
+"""Words of a column that adds up others."""
 _DECODING = "PD is all of that cluster: the plan says how many of its instances decode"
 
 
@@ -70,6 +72,8 @@ def near(text: str, names: Iterable[str], known: Lookup) -> tuple[tuple[str, ...
         for name, headers, telling in _OTHER_WORDS:
             if words - _LIMITS == set(key(name)):
                 return headers, telling
+        if words <= _ALL_TOGETHER and words & {"total", "sum"}:
+            return (), ""
         counted = _counting(words, known)
         if counted:
             return counted, hint

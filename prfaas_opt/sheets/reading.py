@@ -359,7 +359,7 @@ def _header_problems(table: Table) -> list[Problem]:
             problems.append(Problem("bad-unit", place, f"{text} {means.problem}", fix))
         elif means.near and table.topic == "scenarios":
             hint = f" ({means.hint})" if means.hint else ""
-            fix = f"did you mean {' or '.join(means.near)}?{hint}"
+            fix = f"did you mean {' or '.join(means.near)}?{hint} If it is no field, rename it"
             problems.append(Problem("unknown-column", place, f"{text} is no known column, but looks like one", fix))
     return problems
 

@@ -73,7 +73,7 @@ class ErrorsSheet:
         texts = (problem.get("message", ""), problem.get("fix", ""))
         sheet.set_row(self._row, height_of(zip(texts, widths, strict=True)))
         sheet.write_number(self._row, 0, row, styles.top)
-        sheet.write_string(self._row, 1, cell_text(name or ""), styles.top)
+        sheet.write_string(self._row, 1, cell_text(name or ""), styles.top_indented)
         sheet.write_string(self._row, 2, status, styles.status(status))
         for index, key in enumerate(("code", "where", "message", "fix"), 3):
             style = styles.wrapped if key in ("message", "fix") else styles.top

@@ -49,6 +49,7 @@ class Styles:
         self.section = book.add_format({"bold": True, "font_size": 12, "font_color": "#1F4E79", "bottom": 1})
         self.wrapped = book.add_format({"text_wrap": True, "valign": "top"})
         self.top = book.add_format({"valign": "top"})
+        self.top_indented = book.add_format({"valign": "top", "indent": 1})
         self.indented = book.add_format({"indent": 1})
         self.quiet = book.add_format({"italic": True, "font_color": "#595959"})
         self.example = book.add_format({"font_color": "#1F4E79"})
