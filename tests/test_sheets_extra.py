@@ -269,3 +269,15 @@ def test_an_explanation_tells_of_cells_of_scenarios_too(tmp_path: Path) -> None:
     assert len(told.problems) == 100
     assert (told.problems[0].code, told.problems[0].where) == ("ambiguous-number", "Scenarios!H3")
     assert "30 more problems" in told.notes[-1].message
+
+
+@pytest.mark.parametrize(
+    "header",
+    ["Rate ($/h)", "$/h", "Cost per GPU-hour (USD)", "List price ($/GPU-hour)", "Hourly rate ($)", "USD/GPU/hr"],
+)
+def test_words_for_prices_of_accelerators(tmp_path: Path, header: str) -> None:
+    prices = [("Accelerator", header), ("H200", 3), ("H20", 1)]
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [HEADERS, ROW], "Prices": prices}))
+    found = row_of(rows)
+    assert found["clusters.prfaas.price_per_gpu_hour"] == 3
+    assert found["clusters.pd.price_per_gpu_hour"] == 1

@@ -278,3 +278,28 @@ def test_hidden_sheets_are_named_where_nothing_else_is_left(tmp_path: Path) -> N
     book.save(file)
     with pytest.raises(InputError, match="--include-hidden"):
         read_scenarios(file)
+
+
+def test_a_legend_of_fields_is_no_table_of_scenarios(tmp_path: Path) -> None:
+    legend = [[field, f"what {field} is"] for field in FIELDS]
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Legend": legend, "Plan": [HEADERS, ROW]}))
+    assert rows.place(0) == "Plan!2"
+    assert ("Legend", "ignored") in [(table.sheet, table.used_as) for table in rows.explanation.tables]
+
+
+def test_several_rows_of_sums_without_a_label(tmp_path: Path) -> None:
+    sums = ("", "", "", "", 8, "", 16, "", "")
+    rows = read_scenarios(scenarios(tmp_path / "plan.xlsx", *[ROW] * 5, sums, sums))
+    assert [codes(rows, row) for row in (4, 5, 6)] == [
+        [],
+        [("ambiguous-row", "Scenarios!7")],
+        [("ambiguous-row", "Scenarios!8")],
+    ]
+
+
+def test_tables_that_are_of_nothing_known_say_so(tmp_path: Path) -> None:
+    other: list[list[Any]] = [["GPU", "Power (W)"], ["H200", 700]]
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Plan": [HEADERS, ROW], "Power": other}))
+    (use,) = [table for table in rows.explanation.tables if table.sheet == "Power"]
+    assert use.used_as == "ignored"
+    assert "GPU, Power (W)" in use.why

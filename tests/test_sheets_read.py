@@ -142,6 +142,7 @@ def test_marks_for_nothing(tmp_path: Path, cell: Any) -> None:
         ("GPU", "did you mean GPU (prefill) or GPU (PD)?"),
         ("Instances", "did you mean Prefill instances or PD instances?"),
         ("H200 count", "Prefill instances"),
+        ("H20 nodes", "PD instances"),
         ("Decode cluster", "did you mean GPU (PD)?"),
         ("RTT (Gbps)", 'has the unit "Gbps", expected one such as "ms"'),
         ("PD price (\u20ac/GPU-hour)", "has the unit"),
@@ -191,7 +192,23 @@ def test_columns_without_a_name_are_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "header",
-    ["Notes", "Owner", "ID", "#", "Scenario #", "Price source", "Region", "Workload mix", "Total GPUs", "# GPUs total"],
+    [
+        "Notes",
+        "Owner",
+        "ID",
+        "#",
+        "Scenario #",
+        "Price source",
+        "Region",
+        "Workload mix",
+        "$",
+        "USD",
+        "%",
+        "Total GPUs",
+        "Host",
+        "PD notes",
+        "# GPUs total",
+    ],
 )
 def test_columns_of_planners_are_no_errors(tmp_path: Path, header: str) -> None:
     assert read_scenarios(scenarios(tmp_path / "plan.xlsx", [*ROW, 1], headers=[*HEADERS, header])).extra_columns
@@ -482,6 +499,7 @@ def test_a_percent_sign_counts_wherever_it_stands_in_a_header(
         "PD price ($/h)",
         "Egress price ($/GiB)",
         "Link price $/GB",
+        "Price ($/h)",
     ],
 )
 def test_prices_that_are_no_dollars_a_gpu_hour_are_errors(tmp_path: Path, header: str) -> None:

@@ -17,7 +17,7 @@ def table(delimiter: str = ",", *rows: tuple[object, ...]) -> str:
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "cp1252"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "cp1252"])
 def test_encodings_and_delimiters(tmp_path: Path, delimiter: str, encoding: str) -> None:
     file = tmp_path / "plan.csv"
     file.write_bytes(table(delimiter).encode(encoding))
@@ -26,7 +26,7 @@ def test_encodings_and_delimiters(tmp_path: Path, delimiter: str, encoding: str)
     assert rows.where(0, "model") == "plan.csv!B2"
     told = rows.explanation
     assert told.format == ("tsv" if delimiter == "\t" else "csv")
-    assert told.encoding == ("UTF-16" if encoding.startswith("utf-16") else "UTF-8")
+    assert told.encoding == {"utf-1": "UTF-16", "utf-3": "UTF-32"}.get(encoding[:5], "UTF-8")
 
 
 def test_windows_letters_are_read_and_said(tmp_path: Path) -> None:

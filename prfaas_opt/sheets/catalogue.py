@@ -232,8 +232,9 @@ def _workload() -> Iterable[Column]:
 
 def _price() -> Iterable[Column]:
     items = (*_HARDWARE, "item", "resource")
+    rates = ("price", "list price", "rate", "hourly rate", "price per hour", "cost per GPU hour", "GPU cost")
     yield Column("hardware", "Hardware", "text", "H200", items, "accelerator; link, or nothing, for the link")
-    yield Column(PRICE_OF_ALL, "Price ($/GPU-hour)", "usd", 2.5, (*_PRICES, "price"), "USD per GPU-hour")
+    yield Column(PRICE_OF_ALL, "Price ($/GPU-hour)", "usd", 2.5, (*_PRICES, *rates), "USD per GPU-hour")
     links = ("link price", "bandwidth price")
     doc = "USD per Gbps of bandwidth and hour, of the link"
     yield Column("price_per_gbps_hour", "Link price ($/Gbps-hour)", "usd", None, links, doc)

@@ -15,10 +15,12 @@ from prfaas_opt.sheets.turned import fields_below, turned
 if TYPE_CHECKING:
     from prfaas_opt.io.document import Document
     from prfaas_opt.sheets.assembly import Pools
-    from prfaas_opt.sheets.book import Book
+    from prfaas_opt.sheets.book import Book, Sheet
     from prfaas_opt.sheets.tables import Table
 
 _CELL = re.compile(r"(?P<sheet>.+)!\$?(?P<column>[A-Za-z]{1,3})\$?(?P<row>\d{1,7})(?::.*)?")
+_FEW = 6
+"""Headers that are named of a table that nothing is known of."""
 _EMPTY, _HIDDEN = "the sheet is empty", "the sheet is hidden"
 _SCENARIOS = ("scenarios", "scenario")
 """Names of sheets that say what they hold, in lower case."""
@@ -27,16 +29,18 @@ _SCENARIOS = ("scenarios", "scenario")
 def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUse], notes: list[Note]) -> list[Table]:
     """The tables of a file, each header understood; ``uses`` and ``notes`` get what is to be said of them."""
     tables: list[Table] = []
+    seen: list[tuple[Sheet, list[str], list[Table]]] = []
     for sheet in book.sheets:
         if not any(cell != "" for row in sheet.rows for cell in row) and not sheet.flaws:
             uses.append(TableUse(sheet.name, "", "ignored", _EMPTY))
-            continue
-        if not sheet.visible and not include_hidden:
+        elif not sheet.visible and not include_hidden:
             uses.append(TableUse(sheet.name, "", "ignored", _HIDDEN))
-            continue
-        spread = spread_merged(sheet)
-        found = find_tables(sheet)
-        if not any(known_headers(table.headers, table.topic) > 1 for table in found) and (other := turned(sheet)):
+        else:
+            seen.append((sheet, spread_merged(sheet), find_tables(sheet)))
+    # Where one sheet has scenarios in rows, fields below each other on another are a legend.
+    in_rows = any(_known(table) > 1 for *_, found in seen for table in found if table.topic == "scenarios")
+    for sheet, spread, found in seen:
+        if not in_rows and all(_known(table) < 2 for table in found) and (other := turned(sheet)):
             sheet, found = other, find_tables(other)
             notes.append(Note(sheet.name, "scenarios stand in columns, fields in rows; read so"))
         if not found:
@@ -52,6 +56,10 @@ def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUs
                 known = [h.text for h in table.headers if h.means.column is not None]
                 uses.append(TableUse(sheet.name, table.cells, table.topic, f"by its columns {', '.join(known)}"))
     return tables
+
+
+def _known(table: Table) -> int:
+    return known_headers(table.headers, table.topic)
 
 
 def choose(
@@ -92,6 +100,9 @@ def choose(
     for table in tables:
         if table.topic == "scenarios" and table not in chosen:
             reason = "another table has the scenarios" if sheet is None else "not the one that --sheet names"
+            if not _is_complete(table, base is not None):
+                headers = ", ".join(header.text for header in table.headers[:_FEW])
+                reason = f"its columns are those of no scenario, model, workload or price: {headers}"
             uses.append(TableUse(table.sheet.name, table.cells, "ignored", reason))
     return chosen
 

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from prfaas_opt.sheets.assembly import Filled
     from prfaas_opt.sheets.tables import Header, Table
 
+_FEW = 3
+"""Rows of sums below each other."""
 Row = tuple["Table", int]
 """A row of a sheet, from 0, and the table that it is of."""
 Doubt = tuple[int, Problem]
@@ -27,15 +29,14 @@ def totals_perhaps(rows: list[Row], headers: list[Header]) -> Iterator[Doubt]:
     if len(rows) < 2 or not naming:
         return
     fix = 'fill them in, or begin the row with "Total" and nothing else'
-    last = len(rows) - 1
+    message = "names no model, workload or hardware as the other rows do: it may be a scenario or totals"
     begins = {text for h in rows[0][0].headers for text in rows[0][0].distinct(h.column) if may_be_total(text)}
-    for i, (table, r) in enumerate(rows):
-        if i < last and not (begins and _first(table, r) in begins):
-            continue
-        if any(not is_missing(table.cell(r, c)) for c in naming):
-            continue
-        if i < last or all(any(not is_missing(t.cell(s, c)) for c in naming) for t, s in rows[:-1]):
-            message = "names no model, workload or hardware as the other rows do: it may be a scenario or totals"
+    nameless = [i for i, (table, r) in enumerate(rows) if all(is_missing(table.cell(r, c)) for c in naming)]
+    # Sums stand below what they add up: a few rows at the end, where all above have names.
+    last = nameless if nameless == list(range(len(rows) - len(nameless), len(rows))) else []
+    for i in nameless:
+        table, r = rows[i]
+        if (begins and _first(table, r) in begins) or (i in last and len(last) <= min(_FEW, len(rows) // 2)):
             yield i, Problem("ambiguous-row", table.sheet.line(r), message, fix)
 
 

@@ -13,7 +13,8 @@ from prfaas_opt.sheets.unit_words import looks_like_unit, unit_of
 
 _LONGEST = 80
 """Characters of a header."""
-_PLAIN_UNITS = "in per gbps mbps tbps gbit mbit gb mb gib mib kb b bytes s ms us min h sec tokens token tok k ki req"
+_PLAIN_UNITS = "in per gbps mbps tbps gbit mbit gb mb gib mib kb b bytes s ms us min h hr sec usd"
+_PLAIN_UNITS += " tokens token tok k ki req"
 
 _IN_BRACKETS = re.compile(r"(.*?)\s*[(\[{]\s*([^()\[\]{}]*)\s*[)\]}]\s*(.*)", re.DOTALL)
 _AFTER_COMMA = re.compile(r"(.+?)\s*(?:,|;|:|/|\bin\b)\s*([^\s,;]+(?: tokens|\s+per\s.+)?)", re.DOTALL | re.IGNORECASE)
@@ -123,7 +124,7 @@ def _meaning(text: str, topic: Topic) -> Meaning:
         if not unit:
             return Meaning(column)
         taken = unit_of(unit, column.kind, column)
-        if taken is not None and not (_AN_HOUR.fullmatch(unit) and "gpu" not in text.casefold()):
+        if taken is not None and not (topic == "scenarios" and _says_too_little(text, unit)):
             return Meaning(column, taken, unit)
         if looks_like_unit(unit) or (whole is None and bracketed):
             expected = f', expected one such as "{column.unit}"' if column.unit else ", expected none"
@@ -133,6 +134,11 @@ def _meaning(text: str, topic: Topic) -> Meaning:
     names = [name for name, unit, _ in _with_unit(text) if looks_like_unit(unit)]
     offered, hint = near(text, names, known)
     return Meaning(None, near=offered, hint=hint)
+
+
+def _says_too_little(text: str, unit: str) -> bool:
+    """Whether a price may be one of anything: "$", "price ($/h)"."""
+    return "gpu" not in text.casefold() and (text == unit or bool(_AN_HOUR.fullmatch(unit)))
 
 
 def _with_unit(text: str) -> list[tuple[str, str, bool]]:
@@ -148,7 +154,11 @@ def _with_unit(text: str) -> list[tuple[str, str, bool]]:
     match = _WITH_SIGN.fullmatch(text)
     if match:
         name = f"{match[1]} {match[3]}".strip()
-        found += [(name, match[2], False), (f"{name} price".strip(), match[2], False)]
+        found.append((name, match[2], False))
+        if "%" not in match[2] and (name or "/" in match[2]):
+            found.append((f"{name} price".strip(), match[2], False))
+    if "gpu" in text.casefold() and unit_of(text, "usd") is not None:
+        found.append(("price", text, False))
     return found
 
 

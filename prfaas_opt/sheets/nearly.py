@@ -83,7 +83,8 @@ def near(text: str, names: Iterable[str], known: Lookup) -> tuple[tuple[str, ...
 def _counting(words: set[str], known: Lookup) -> tuple[str, ...]:
     """The columns of amounts that a header has another word for: "prefill nodes", "# prefill"."""
     rest = words - _COUNTED - _NUMBERS
-    if not words & _COUNTED and rest not in ({"prefill"}, {"decode"}, {"pd"}):
+    alone = not rest and not any(word.endswith("s") for word in words & _COUNTED)
+    if alone or (not words & _COUNTED and rest not in ({"prefill"}, {"decode"}, {"pd"})):
         return ()
     found: list[str] = []
     for amount in ("instances", "gpus"):
@@ -110,7 +111,7 @@ def _alike(text: str, names: Iterable[str], known: Lookup) -> tuple[str, ...]:
         if found and not (set(words) & _NUMBERING and set(found) == {"Name"}):
             return tuple(dict.fromkeys(found))
     words = key(text)
-    counts = "count" in words and any(ch.isdigit() for ch in text)
+    counts = ({"count", *_COUNTED} & set(words)) and any(ch.isdigit() for ch in text)
     if known.doubtful and (counts or {"instances", "gpus"} & set(words)):
         return tuple(column.header for column in scenario_columns() if column.path.endswith((".instances", ".gpus")))
     return ()

@@ -124,7 +124,8 @@ class _Reader:
                 left_out += grouped(each, data_rows(each, self._include_hidden)[1])
         if not rows:
             message = "has headers but no row of a scenario below them"
-            raise InputError([Problem("empty-table", table.cells, message, "fill in a row"), *extras.problems])
+            fix = "fill in a row; where fields stand below each other, transpose the table"
+            raise InputError([Problem("empty-table", table.cells, message, fix), *extras.problems])
         columns: dict[str, Filled] = {}
         for header in headers:
             column = header.means.column
@@ -355,7 +356,7 @@ def _header_problems(table: Table) -> list[Problem]:
         text = shown(header.text) + (f" under {shown(header.group)}" if header.group else "")
         if means.problem:
             expected = means.column.unit if means.column is not None else ""
-            fix = f'convert the column to "{expected}" and say so in its header' if expected else "mend the unit"
+            fix = f'convert the column to "{expected}" and say so in its header' if expected else "leave it out of it"
             problems.append(Problem("bad-unit", place, f"{text} {means.problem}", fix))
         elif means.near and table.topic == "scenarios":
             hint = f" ({means.hint})" if means.hint else ""

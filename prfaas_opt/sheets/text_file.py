@@ -16,6 +16,14 @@ from prfaas_opt.sheets.headers import topics
 MOST_BYTES = 32 * 2**20
 """Of a text file."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_MARKS = (
+    (b"\xef\xbb\xbf", "utf-8-sig"),
+    (b"\xff\xfe\0\0", "utf-32"),
+    (b"\0\0\xfe\xff", "utf-32"),
+    (b"\xff\xfe", "utf-16"),
+    (b"\xfe\xff", "utf-16"),
+)
+"""First bytes of texts by encoding, longer ones before those that they begin with."""
 _SAMPLE_RECORDS = 200
 _SEPARATOR = re.compile(r'"?sep=(.)"?\r?\n', re.IGNORECASE)
 _ELSE = (
@@ -81,10 +89,10 @@ def check_kind(data: bytes, name: str) -> None:
 
 def _decoded(data: bytes, name: str) -> tuple[str, str]:
     """The text and its encoding."""
-    for mark, encoding in ((b"\xef\xbb\xbf", "utf-8-sig"), (b"\xff\xfe", "utf-16"), (b"\xfe\xff", "utf-16")):
+    for mark, encoding in _MARKS:
         if data.startswith(mark):
             try:
-                return data.decode(encoding), "UTF-8" if encoding == "utf-8-sig" else "UTF-16"
+                return data.decode(encoding), encoding.upper().removesuffix("-SIG")
             except UnicodeDecodeError:
                 raise _no_text(name) from None
     if b"\0" in data:
