@@ -303,6 +303,13 @@ def repeated_rows_ods(path: Path) -> Path:
     return ods(path, f'<table:table table:name="S">{row}</table:table>')
 
 
+def headers_everywhere_csv(path: Path) -> Path:
+    """Rows that may all be headers, beside texts that are none."""
+    rows = (",".join("Model" if j % 3 else f"link {i * j % 97}" for j in range(990)) for i in range(2000))
+    path.write_text("\n".join(rows))
+    return path
+
+
 def repeated_cells_ods(path: Path) -> Path:
     from tests.sheets import ods, ods_row
 
@@ -339,6 +346,7 @@ FILES: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "broken XML": (broken_xml, "is no complete workbook"),
     "noise in an OLE file": (ole_noise, "is no complete workbook"),
     "empty lines, CSV": (empty_lines_csv, "cells, at most 2,000,000"),
+    "headers everywhere, CSV": (headers_everywhere_csv, "fills model, as"),
     "errors everywhere": (many_errors, "200,000 cells with errors"),
     "many styles": (large_styles, ""),
     "percentages repeated, ODS": (repeated_percentages_ods, "no table of scenarios"),

@@ -303,3 +303,12 @@ def test_tables_that_are_of_nothing_known_say_so(tmp_path: Path) -> None:
     (use,) = [table for table in rows.explanation.tables if table.sheet == "Power"]
     assert use.used_as == "ignored"
     assert "GPU, Power (W)" in use.why
+
+
+def test_where_most_rows_may_be_headers_the_search_ends_and_says_so(tmp_path: Path) -> None:
+    many = [["High", "Low", *range(98)]] * 320
+    rows = read_scenarios(workbook(tmp_path / "plan.xlsx", {"Risks": [*many, HEADERS, ROW], "Plan": [HEADERS, ROW]}))
+    assert rows.place(0) == "Plan!2"
+    (note,) = rows.explanation.notes
+    assert note.place == "Risks!301"
+    assert "not looked for" in note.message

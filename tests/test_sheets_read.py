@@ -598,3 +598,14 @@ def test_units_that_are_only_spelled_otherwise_are_not_said(tmp_path: Path, cell
     scenario = read_scenario(plain_document(filled(rows), "row"))
     assert scenario.link is not None
     assert scenario.link.bandwidth_bytes_per_s == 12.5e9
+
+
+def test_a_date_is_told_without_its_midnight(tmp_path: Path) -> None:
+    file = tmp_path / "plan.xlsx"
+    book = openpyxl.load_workbook(scenarios(file, ROW))
+    day = datetime.datetime(2026, 5, 3)
+    book["Scenarios"]["A2"], book["Scenarios"]["G2"] = day, day
+    book.save(file)
+    rows = read_scenarios(file)
+    assert row_of(rows)["name"] == "2026-05-03"
+    assert rows.problems(0)[0].message == "holds the date 2026-05-03, expected a whole number"

@@ -82,6 +82,7 @@ class Sheet:
         visible: whether the sheet is shown.
         is_text: cells are texts of a file, in which nothing says what is a number.
         turned: its rows are the columns of the file.
+        unsearched: the row from which on no tables were looked for; None: they were everywhere.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Sheet:
     visible: bool = True
     is_text: bool = False
     turned: bool = False
+    unsearched: int | None = None
 
     @cached_property
     def texts(self) -> frozenset[str]:

@@ -171,9 +171,10 @@ class CellReader:
             return Reading(trouble=Trouble("wrong-type", message, "write what is meant"))
         if isinstance(value, datetime.date | datetime.time | datetime.timedelta):
             if self.column.path == "name":
-                return Reading(str(value))
+                return Reading(str(value).removesuffix(" 00:00:00"))
             what = {datetime.time: "time", datetime.timedelta: "duration"}.get(type(value), "date")
-            message = f"holds the {what} {value}, expected {_expected(self.column)}"
+            told = str(value).removesuffix(" 00:00:00")
+            message = f"holds the {what} {told}, expected {_expected(self.column)}"
             fix = "a spreadsheet program has taken it for one: format the cell as text or number and type it again"
             return Reading(trouble=Trouble("date-not-number", message, fix))
         return Reading(trouble=Trouble("wrong-type", f"found {shown(str(value))}, expected {_expected(self.column)}"))

@@ -45,6 +45,9 @@ def tables_of(book: Book, include_hidden: bool, pools: Pools, uses: list[TableUs
             notes.append(Note(sheet.name, "scenarios stand in columns, fields in rows; read so"))
         if not found:
             uses.append(TableUse(sheet.name, "", "ignored", "no header on it is known"))
+        if sheet.unsearched is not None:
+            message = "tables are not looked for from here on: too many rows hold words that are headers"
+            notes.append(Note(sheet.line(sheet.unsearched), message))
         inside = [area for area in spread if found]
         if inside:
             shown_areas = ", ".join(inside[:5]) + (f" and {len(inside) - 5} more" if len(inside) > 5 else "")

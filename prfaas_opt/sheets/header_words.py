@@ -34,6 +34,7 @@ class Lookup(Struct, frozen=True):
     by_path: dict[str, Column]
     doubtful: dict[tuple[str, ...], tuple[str, ...]]
     names: dict[str, str]
+    by_pair: dict[str, tuple[str, ...]]
 
     def named(self, name: str) -> Column | None:
         """The column of a name; signs of units belong to none."""
@@ -63,7 +64,17 @@ def lookup(topic: Topic) -> Lookup:
             names.setdefault(" ".join(key(name)), column.header)
             names.setdefault(name.casefold(), column.header)
     doubtful = _doubtful(columns, by_key) if topic == "scenarios" else {}
-    return Lookup(by_key, {column.path.casefold(): column for column in columns}, doubtful, names)
+    by_pair: dict[str, list[str]] = {}
+    for name in names:
+        for pair in pairs(name):
+            by_pair.setdefault(pair, []).append(name)
+    found = {pair: tuple(each) for pair, each in by_pair.items()}
+    return Lookup(by_key, {column.path.casefold(): column for column in columns}, doubtful, names, found)
+
+
+def pairs(text: str) -> set[str]:
+    """The pairs of letters beside each other, by which texts that are nearly alike are found."""
+    return {text[i : i + 2] for i in range(len(text) - 1)}
 
 
 def _doubtful(

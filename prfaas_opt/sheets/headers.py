@@ -60,11 +60,37 @@ def meaning(text: str, topic: Topic, group: str = "") -> Meaning:
         group: a header that spans this column and others, above it.
     """
     found = _meaning(text, topic)
-    if group and (found.column is None or found.near):
+    if group and found.column is None:
         together = _meaning(f"{group} {text}", topic)
-        if together.column is not None or together.near:
+        if together.column is not None:
             return together
     return found
+
+
+def offered(text: str, topic: Topic, group: str = "") -> Meaning:
+    """What a header means, as ``meaning`` has it; where it is no column, those that it may be meant as."""
+    found = meaning(text, topic, group)
+    if found.column is not None:
+        return found
+    together = _offer(f"{group} {text}", topic) if group else found
+    return together if together.near else _offer(text, topic)
+
+
+@cache
+def _offer(text: str, topic: Topic) -> Meaning:
+    headers, hint = near(text, _without_unit(text), lookup(topic))
+    return Meaning(None, near=headers, hint=hint)
+
+
+@cache
+def is_doubtful(text: str, group: str = "") -> bool:
+    """Whether a header is one of scenarios of which a word more must be said."""
+    forms = [text, *_without_unit(text), *([f"{group} {text}"] if group else [])]
+    return any(lookup("scenarios").doubtful.get(key(form)) for form in forms)
+
+
+def _without_unit(text: str) -> list[str]:
+    return [name for name, unit, _ in _with_unit(text) if looks_like_unit(unit)]
 
 
 @cache
@@ -131,9 +157,7 @@ def _meaning(text: str, topic: Topic) -> Meaning:
             return Meaning(column, "", unit, problem=f'has the unit "{unit}"{expected}')
     if whole is not None:
         return Meaning(whole)
-    names = [name for name, unit, _ in _with_unit(text) if looks_like_unit(unit)]
-    offered, hint = near(text, names, known)
-    return Meaning(None, near=offered, hint=hint)
+    return Meaning(None)
 
 
 def _says_too_little(text: str, unit: str) -> bool:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import difflib
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from prfaas_opt.sheets.catalogue import scenario_columns
-from prfaas_opt.sheets.header_words import Lookup, key
+from prfaas_opt.sheets.header_words import Lookup, key, pairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -102,7 +103,7 @@ def _alike(text: str, names: Iterable[str], known: Lookup) -> tuple[str, ...]:
             return known.doubtful[words]
         found: list[str] = []
         for candidate in {form.casefold(), " ".join(words)}:
-            close = difflib.get_close_matches(candidate, known.names, n=3, cutoff=0.75)
+            close = difflib.get_close_matches(candidate, _likely(candidate, known), n=3, cutoff=0.75)
             for name in close:
                 ratio = difflib.SequenceMatcher(None, candidate, name).ratio()
                 if ratio >= 0.87 or sorted(candidate) == sorted(name):
@@ -115,6 +116,13 @@ def _alike(text: str, names: Iterable[str], known: Lookup) -> tuple[str, ...]:
     if known.doubtful and (counts or {"instances", "gpus"} & set(words)):
         return tuple(column.header for column in scenario_columns() if column.path.endswith((".instances", ".gpus")))
     return ()
+
+
+def _likely(text: str, known: Lookup) -> list[str]:
+    """The names of columns that share enough with a text to be worth a closer look."""
+    own = pairs(text)
+    shared = Counter(name for pair in own for name in known.by_pair.get(pair, ()))
+    return [name for name, count in shared.items() if 3 * count >= len(own)]
 
 
 def _one_word_apart(words: tuple[str, ...], known: tuple[str, ...]) -> bool:

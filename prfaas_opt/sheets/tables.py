@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from prfaas_opt.sheets.book import cleaned
 from prfaas_opt.sheets.cells import is_missing
 from prfaas_opt.sheets.header_words import Topic
-from prfaas_opt.sheets.headers import Meaning, meaning, path_meaning, topics, with_unit_below
+from prfaas_opt.sheets.headers import Meaning, is_doubtful, meaning, offered, path_meaning, topics, with_unit_below
 from prfaas_opt.sheets.unit_words import looks_like_unit
 
 if TYPE_CHECKING:
@@ -19,6 +20,10 @@ if TYPE_CHECKING:
 
 _MOST_MERGED = 200_000
 _MOST_ABOVE = 8
+_MOST_LOOKED_AT = 30_000
+"""Cells of a sheet, in rows that hold words of headers; a row of data rarely holds two."""
+_SPANNING = re.compile(r"prefill|decode|\bpd\b|remote|local|cluster|link|network|wan|baseline|slo|price", re.IGNORECASE)
+"""Words of headers that span several columns."""
 
 _TELLS: dict[Topic, tuple[frozenset[str], ...]] = {
     "profiles": (frozenset({"length", "latency"}), frozenset({"length", "kv_size"}), frozenset({"batch", "step"})),
@@ -182,7 +187,12 @@ def _groups(sheet: Sheet) -> dict[tuple[int, int], str]:
 def _with_headers(sheet: Sheet, groups: dict[tuple[int, int], str], least: int) -> list[Table]:
     """Tables of at least some known headers."""
     found: list[Table] = []
-    for row in _candidates(sheet, groups):
+    budget = _MOST_LOOKED_AT
+    for row in _candidates(sheet, groups, least):
+        budget -= len(sheet.rows[row])
+        if budget < 0:
+            sheet.unsearched = row if least > 1 else sheet.unsearched
+            break
         tables: list[Table] = []
         for run in _runs(sheet, row, groups):
             topic, known = _topic(run)
@@ -201,11 +211,21 @@ def _with_headers(sheet: Sheet, groups: dict[tuple[int, int], str], least: int) 
     return found
 
 
-def _candidates(sheet: Sheet, groups: dict[tuple[int, int], str]) -> list[int]:
-    """Rows that hold some text that is a header."""
+def _candidates(sheet: Sheet, groups: dict[tuple[int, int], str], least: int) -> list[int]:
+    """Rows that hold enough texts that are headers, or would with what may stand above them."""
     hits = {text for text in sheet.texts if text and topics(cleaned(text))}
     grouped = {row for row, _ in groups}
-    return [i for i, row in enumerate(sheet.rows) if i in grouped or not hits.isdisjoint(row)]
+    return [
+        i
+        for i, row in enumerate(sheet.rows)
+        if i in grouped
+        or (not hits.isdisjoint(row) and (len(hits.intersection(row)) >= least or (i and _may_span(sheet.rows[i - 1]))))
+    ]
+
+
+def _may_span(row: list[Any]) -> bool:
+    """Whether a row holds a word of headers that span several columns."""
+    return any(cell.__class__ is str and _SPANNING.search(cell) for cell in row)
 
 
 def _runs(sheet: Sheet, row: int, groups: dict[tuple[int, int], str]) -> list[list[Header]]:
@@ -239,16 +259,15 @@ def _texts_above(sheet: Sheet, row: int) -> dict[int, str]:
 def _topic(run: list[Header]) -> tuple[Topic, int]:
     """What a table with these headers holds, and how many of them are known."""
     best: tuple[Topic, int] = ("scenarios", 0)
+    run = [header for header in run if header.group or topics(header.text)]
     for topic in ("profiles", "workloads", "prices", "scenarios"):
         paths: list[str] = []
         doubtful = 0
         for header in run:
-            if not topics(header.text) and not header.group:
-                continue
             means = meaning(header.text, topic, header.group)
             if means.column is not None:
                 paths.append(means.column.path)
-            elif topic == "scenarios" and (means.near or path_meaning(header.text)):
+            elif topic == "scenarios" and (is_doubtful(header.text, header.group) or path_meaning(header.text)):
                 doubtful += 1
         known = len(set(paths)) + doubtful
         tells = _TELLS.get(topic)
@@ -289,8 +308,8 @@ def _titles(sheet: Sheet, table: Table) -> list[str]:
 def understand(table: Table, pools: Pools) -> None:
     """Works out what each header of a table means, where a base scenario names the clusters so."""
     for header in table.headers:
-        alone = meaning(pools.known(header.text), table.topic)
-        header.means = meaning(pools.known(header.text), table.topic, header.group)
+        alone = offered(pools.known(header.text), table.topic)
+        header.means = offered(pools.known(header.text), table.topic, header.group)
         if header.means == alone:
             # What stands above tells nothing of this column, as a title does not.
             header.group = ""
