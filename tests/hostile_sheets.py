@@ -254,6 +254,24 @@ def encrypted_zip(path: Path) -> Path:
     return path
 
 
+def encrypted_ods(path: Path) -> Path:
+    """As LibreOffice saves with a password: parts that are noise, and a manifest that says so."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", "<manifest:manifest><manifest:encryption-data/></manifest:manifest>")
+        archive.writestr("content.xml", b"\xff\xfe\0noise")
+    return path
+
+
+def encrypted_package_ods(path: Path) -> Path:
+    """As newer ones do: all parts in one that is noise."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("META-INF/manifest.xml", "<manifest:manifest><manifest:encryption-data/></manifest:manifest>")
+        archive.writestr("encrypted-package", b"\xff\xfe\0noise")
+    return path
+
+
 def truncated(path: Path) -> Path:
     data = xlsx(path, '<row r="1"><c r="A1"><v>1</v></c></row>').read_bytes()
     path.write_bytes(data[: len(data) // 2])
@@ -342,6 +360,8 @@ FILES: Mapping[str, tuple[Callable[[Path], Path], str]] = {
     "many parts": (many_entries, "at most 2,000"),
     "encrypted by a program": (encrypted_office, "is encrypted"),
     "encrypted archive": (encrypted_zip, "is encrypted"),
+    "encrypted ODS": (encrypted_ods, "is encrypted"),
+    "encrypted package, ODS": (encrypted_package_ods, "is encrypted"),
     "truncated": (truncated, "is no complete workbook"),
     "broken XML": (broken_xml, "is no complete workbook"),
     "noise in an OLE file": (ole_noise, "is no complete workbook"),

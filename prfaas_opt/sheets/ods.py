@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 _ERROR = re.compile(r"#(N/A|DIV/0!|REF!|NAME\?|NULL!|NUM!|VALUE!)|Err:\d+")
-_KEPT = ("mimetype", "content.xml", "styles.xml", "META-INF/manifest.xml")
+_MANIFEST = "META-INF/manifest.xml"
+_KEPT = ("mimetype", "content.xml", "styles.xml", _MANIFEST)
 
 
 def read_ods(data: bytes, name: str, names: Iterable[str]) -> Book:
@@ -30,9 +31,10 @@ def read_ods(data: bytes, name: str, names: Iterable[str]) -> Book:
     if any(part.startswith(("Basic/", "Scripts/")) and not part.endswith("/") for part in names):
         message = "is a workbook with macros, which are not opened"
         raise refused(name, message, "save it as .xlsx, without macros", "macro-workbook")
-    parts = read_parts(data, name, lambda part: part in _KEPT and part != "mimetype")
-    if b"encryption-data" in parts.get("META-INF/manifest.xml", b""):
+    # What is encrypted may look like anything: it is not read.
+    if b"encryption-data" in read_parts(data, name, _MANIFEST.__eq__).get(_MANIFEST, b""):
         raise encrypted(name)
+    parts = read_parts(data, name, lambda part: part in _KEPT and part != "mimetype")
     looker = _Looker(name)
     looker.look(parts.get("content.xml", b""))
     # The reader looks at the type first, as the format asks for.

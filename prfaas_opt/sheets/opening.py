@@ -6,7 +6,7 @@ from pathlib import Path
 
 from prfaas_opt.errors import InputError, Problem
 from prfaas_opt.io.wording import printable
-from prfaas_opt.sheets.archive import read_names, refused
+from prfaas_opt.sheets.archive import encrypted, read_names, refused
 from prfaas_opt.sheets.book import MOST_FILE_BYTES, Book
 from prfaas_opt.sheets.text_file import read_text_table
 
@@ -55,6 +55,8 @@ def _archive(data: bytes, name: str) -> Book:
         from prfaas_opt.sheets.xlsx import read_xlsx
 
         return read_xlsx(data, name, names)
+    if "encrypted-package" in names:
+        raise encrypted(name)
     if "content.xml" in names:
         from prfaas_opt.sheets.ods import read_ods
 
