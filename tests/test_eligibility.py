@@ -13,18 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prfaas_opt import load_scenario, results
+from prfaas_opt import load_scenario
 from prfaas_opt.api import check_by_solver, plan, warnings
 from prfaas_opt.errors import InfeasibleError, InputError
-from prfaas_opt.planning.build import two_pool_problem
-from prfaas_opt.planning.describe import describe
 from prfaas_opt.planning.options import SolverOptions
-from prfaas_opt.planning.split import solve
 from tests.oracle import points_of
 from tests.scenarios import LENGTH_KINDS, case_like, random_scenario
-from tests.terms_oracle import TermsOracle, assert_none_wrong, differ, terms_oracle_of
-
-POINTS = ("table", "constant")
+from tests.terms_check import POINTS, solved, wrong_optimum
+from tests.terms_oracle import assert_none_wrong, differ, terms_oracle_of
 
 
 def restricted(seed: int, kinds: tuple[str, ...] = LENGTH_KINDS) -> dict[str, Any]:
@@ -55,40 +51,6 @@ def restricted(seed: int, kinds: tuple[str, ...] = LENGTH_KINDS) -> dict[str, An
             decode["batch"] = np.cumsum(rng.integers(1, 4, size=len(decode["batch"]))).tolist()
         scenario["slo"] = {key: 0.5 * value for key, value in scenario["slo"].items()}
     return scenario
-
-
-def solved(scenario: dict[str, Any]) -> results.Plan | None:
-    """The best decision, without baselines and what may happen to it; None where nothing is served."""
-    loaded = load_scenario(scenario)
-    try:
-        problem = two_pool_problem(loaded)
-    except InfeasibleError:
-        return None
-    solution = solve(problem)
-    return None if solution is None else describe(loaded, problem, solution, "prfaas-pd")
-
-
-def index_of_split(oracle: TermsOracle, found: results.Plan) -> int:
-    if oracle.on_decode:
-        return int(np.flatnonzero(oracle.batches == found.decode.batch)[0])
-    return found.instances.pd_prefill
-
-
-def wrong_optimum(scenario: dict[str, Any]) -> Iterator[str]:
-    """The best of every threshold and split, for the requests that are served."""
-    oracle, found = terms_oracle_of(scenario), solved(scenario)
-    # A tail so thin that its share of all is rounding is called nothing.
-    best = oracle.best() if oracle.unservable_share < 1 - 1e-12 else 0.0
-    if found is None:
-        if best > 0:
-            yield f"called infeasible, but {best!r} req/s are possible"
-        return
-    if differ(found.throughput_rps, best):
-        yield f"throughput {found.throughput_rps!r}, the best is {best!r}"
-    share = oracle.remote_share_of(found.routing.bands)
-    own = float(oracle.rates(index_of_split(oracle, found), oracle.loads_of(share))[0])
-    if differ(found.throughput_rps, own):
-        yield f"throughput {found.throughput_rps!r}, its own decision carries {own!r}"
 
 
 def wrong_shares(scenario: dict[str, Any]) -> Iterator[str]:

@@ -12,17 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from prfaas_opt import load_scenario, results
 from prfaas_opt.api import plan
 from prfaas_opt.errors import InfeasibleError
-from prfaas_opt.planning.build import two_pool_problem
-from prfaas_opt.planning.describe import describe
-from prfaas_opt.planning.split import solve
 from tests.scenarios import LENGTH_KINDS, case_like, random_scenario
-from tests.terms_oracle import TermsOracle, assert_none_wrong, differ, terms_oracle_of
+from tests.terms_check import POINTS, index_of_split, solved, wrong_optimum
+from tests.terms_oracle import assert_none_wrong, differ, terms_oracle_of
 from tests.test_oracle import case_study
-
-POINTS = ("table", "constant")
 
 
 def on_decode(seed: int, kinds: tuple[str, ...] = LENGTH_KINDS) -> dict[str, Any]:
@@ -40,44 +35,13 @@ def on_decode(seed: int, kinds: tuple[str, ...] = LENGTH_KINDS) -> dict[str, Any
     return scenario
 
 
-def solved(scenario: dict[str, Any]) -> results.Plan | None:
-    """The best decision, without baselines and what may happen to it; None where nothing is served."""
-    loaded = load_scenario(scenario)
-    try:
-        problem = two_pool_problem(loaded)
-    except InfeasibleError:
-        return None
-    solution = solve(problem)
-    return None if solution is None else describe(loaded, problem, solution, "prfaas-pd")
-
-
-def batch_index(oracle: TermsOracle, found: results.Plan) -> int:
-    return int(np.flatnonzero(oracle.batches == found.decode.batch)[0])
-
-
-def wrong_optimum(scenario: dict[str, Any]) -> Iterator[str]:
-    """The throughput is the best of all thresholds and batches, and that of the plan's own decision."""
-    oracle, found = terms_oracle_of(scenario), solved(scenario)
-    best = oracle.best()
-    if found is None:
-        if best > 0:
-            yield f"called infeasible, but {best!r} req/s are possible"
-        return
-    if differ(found.throughput_rps, best):
-        yield f"throughput {found.throughput_rps!r}, the best is {best!r}"
-    loads = oracle.loads_of(oracle.remote_share_of(found.routing.bands))
-    own = float(oracle.rates(batch_index(oracle, found), loads)[0])
-    if differ(found.throughput_rps, own):
-        yield f"throughput {found.throughput_rps!r}, its own decision carries {own!r}"
-
-
 def wrong_report(scenario: dict[str, Any]) -> Iterator[str]:
     """What the plan says of its decision is what plain sums say."""
     found = solved(scenario)
     if found is None:
         return
     oracle = terms_oracle_of(scenario)
-    batch, pd, rate = batch_index(oracle, found), oracle.given.pd, found.throughput_rps
+    batch, pd, rate = index_of_split(oracle, found), oracle.given.pd, found.throughput_rps
     share = oracle.remote_share_of(found.routing.bands)
     loads = oracle.loads_of(share)
     local_s, decode_s = float(loads.local_s[0]), float(oracle.decode_s[batch])
@@ -146,7 +110,7 @@ def wrong_prices(scenario: dict[str, Any]) -> Iterator[str]:
         gbps = oracle.given.egress_bytes_per_s * 8e-9 / scenario["links"][0].get("max_utilization", 1.0)
         worth += (prices.prfaas_instance_rps or 0.0) * oracle.given.remote
         worth += (prices.egress_rps_per_gbps or 0.0) * gbps
-    attained, proven = oracle.free_routing(batch_index(oracle, found))
+    attained, proven = oracle.free_routing(index_of_split(oracle, found))
     if not attained * (1 - 1e-6) <= worth <= proven * (1 + 1e-6):
         yield f"prices are worth {worth!r} in all, free routing of the batch {proven!r}: {prices}"
 
