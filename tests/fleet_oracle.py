@@ -109,7 +109,9 @@ class _Program:
         self.total = self._columns(0.0, math.inf)
         self.servable = all(self._add_stream(stream, bins) for stream in fleet.streams)
         self._matrix = self._rows.matrix(len(self._low))
-        self._equal = np.array(self._rows.lower) == 0.0
+        equal = np.array(self._rows.lower) == 0.0
+        self._equal: Any = self._matrix[equal]
+        self._upper: Any = self._matrix[~equal]
 
     def _columns(self, low: float, high: float, usd_per_hour: Array | float = 0.0, number: int = 1) -> int:
         first = len(self._low)
@@ -218,17 +220,16 @@ class _Program:
 
     def linear(self, objective: Array, low: Array, high: Array, budget: float | None = None) -> Array | None:
         """The best columns, instances in fractions or fixed by ``low`` and ``high``; None where there are none."""
-        rows, equal = self._matrix, self._equal
-        upper, limit = rows[~equal], np.zeros((~equal).sum())
+        upper, limit = self._upper, np.zeros(self._upper.shape[0])
         if budget is not None:
             upper, limit = vstack([upper, csr_array(self.cost()[None, :] / budget)]), np.append(limit, 1.0)
         solved = linprog(
             objective,
             A_ub=upper,
             b_ub=limit,
-            A_eq=rows[equal],
-            b_eq=np.zeros(equal.sum()),
-            bounds=list(zip(low, high, strict=True)),
+            A_eq=self._equal,
+            b_eq=np.zeros(self._equal.shape[0]),
+            bounds=list(zip(low.tolist(), high.tolist(), strict=True)),
             method="highs",
             options={"primal_feasibility_tolerance": 1e-9, "dual_feasibility_tolerance": 1e-9},
         )

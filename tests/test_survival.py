@@ -25,7 +25,7 @@ from prfaas_opt.planning.options import SolverOptions
 from tests import fleet_oracle
 from tests.fleet_bins import Count, Counts, gpus_per_instance
 from tests.fleets import ATOMS, random_fleet
-from tests.survival_oracle import all_counts, brute_force, usd_of_links
+from tests.survival_oracle import Survival, all_counts, brute_force
 from tests.test_cli import run
 
 GAP = 1e-6
@@ -135,7 +135,7 @@ def check_survives(fleet: Fleet, kinds: Sequence[FailureKind], found: Surviving)
     bought = dataclasses.replace(fleet, sites=tuple(sites), connections=links)
     eased = tuple(dataclasses.replace(s, demand_rps=s.demand_rps * (1 - 2e-6)) for s in fleet.streams)
     bought = dataclasses.replace(bought, streams=eased)
-    assert usd_of_links(bought, counts_of(found.solved.network, decision.counts), kinds) is not None
+    assert Survival(bought, kinds).usd_of_links(counts_of(found.solved.network, decision.counts)) is not None
 
 
 # What it finds
@@ -283,6 +283,7 @@ def test_failures_of_a_plan_are_those_of_the_fleets_that_are_left(given: str) ->
     fleet = fleet_api.load_fleet(given)
     assert fleet_api.plan_fleet(given).failures is None
     plan = fleet_api.plan_fleet(given, failures=True)
+    anew: dict[str, float] = {}  # one H20 instance less is the same fleet, whatever its role was
     assert plan.failures is not None
     assert {row.kind for row in plan.failures} == {"link", "instance", "site"}
     for row in plan.failures:
@@ -295,10 +296,11 @@ def test_failures_of_a_plan_are_those_of_the_fleets_that_are_left(given: str) ->
             used = {key: n for key, n in used.items() if key.model == "internal-1t"}
         most = fleet_oracle.best_throughput_of(left, used, 200)
         assert row.throughput_rps == pytest.approx(min(most, plan.throughput_rps), rel=2e-4), row
-        anew = fleet_api.plan_fleet(left).throughput_rps
+        if (key := repr(left)) not in anew:
+            anew[key] = fleet_api.plan_fleet(left).throughput_rps
         assert row.resplit_rps is not None
         # Roles are split anew to a gap of 1e-4.
-        assert row.resplit_rps == pytest.approx(min(anew, plan.throughput_rps), rel=3e-4), row
+        assert row.resplit_rps == pytest.approx(min(anew[key], plan.throughput_rps), rel=3e-4), row
         assert row.resplit_rps >= row.throughput_rps * (1 - 1e-4)
         demand = fleet.demand_rps
         share = min(row.throughput_rps / demand, 0.75 if chat_lost else 1.0)
