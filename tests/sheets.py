@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -88,6 +89,19 @@ def row_of(rows: SheetRows, row: int = 0) -> dict[str, Any]:
     """What a row sets."""
     (values,) = rows.values(row, row + 1)
     return {field: value for field, value in zip(rows.fields, values, strict=True) if value is not UNSET}
+
+
+def filled(rows: SheetRows, row: int = 0) -> dict[str, Any]:
+    """The document of a row, its fields set one after the other, as a study does."""
+    data = copy.deepcopy(rows.base.data)
+    for field, value in row_of(rows, row).items():
+        *steps, last = field.split(".")
+        at = data
+        for step in steps:
+            at = at[int(step)] if isinstance(at, list) else at.setdefault(step, {})
+        at[last] = value
+    assert isinstance(data, dict)
+    return data
 
 
 def codes(rows: SheetRows, row: int = 0) -> list[tuple[str, str]]:

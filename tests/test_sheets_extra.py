@@ -12,8 +12,7 @@ from prfaas_opt.io.document import plain_document
 from prfaas_opt.io.scenario_file import read_scenario
 from prfaas_opt.sheets.reading import read_scenarios
 from prfaas_opt.study.rows import UNSET
-from tests.sheets import HEADERS, ROW, codes, row_of, workbook
-from tests.test_sheets_read import filled
+from tests.sheets import HEADERS, ROW, codes, filled, row_of, workbook
 
 Lines = tuple[tuple[Any, ...], ...]
 
