@@ -17,7 +17,7 @@ from scipy import sparse
 from prfaas_opt import units
 from prfaas_opt.modelling import cp
 from prfaas_opt.planning.fleets.envelope import Prices
-from prfaas_opt.planning.fleets.expressions import product, times
+from prfaas_opt.planning.fleets.expressions import picked, product, times
 from prfaas_opt.planning.fleets.states import States
 from prfaas_opt.planning.solver import run
 
@@ -134,7 +134,7 @@ class Supply:
             own = network.own_pipes if isinstance(network, States) else len(rates)
             self.rates = cp.Variable(own, bounds=[rates[:own, 0], rates[:own, 1]])
             if isinstance(network, States):
-                self.rates = self.rates[list(network.pipe_of)]
+                self.rates = picked(self.rates, network.pipe_of)
         self.constraints = self._constraints(terms) | copied
 
     @cached_property
@@ -175,14 +175,14 @@ class Supply:
             shape=(len(network.gpus), len(network.teams)),
         )
         constraints = {
-            "decode": product(busy, self.decoded) <= times(self.ceilings[decode], self.counts[decode]),
+            "decode": product(busy, self.decoded) <= times(self.ceilings[decode], picked(self.counts, decode)),
             "gpus": product(taken, self.counts) <= self.gpus,
             "scale": self.scale >= terms.least_scale,
             "most": self.scale <= terms.most_scale,
         }
         if terms.counts is None:
             decoders = [decoder.team for decoder in network.decoders]
-            constraints["decoders"] = self.decoded <= terms.most_scale * self.counts[decoders]
+            constraints["decoders"] = self.decoded <= terms.most_scale * picked(self.counts, decoders)
         return constraints
 
     def fixed_usd(self) -> cp.Expression:
@@ -255,7 +255,7 @@ class BinnedProgram:
         if terms.counts is None:
             supply.constraints["used"] = self._used()
         supply.constraints["prefill"] = product(seconds, self._served) <= times(
-            supply.ceilings[self._prefill], supply.counts[self._prefill]
+            supply.ceilings[self._prefill], picked(supply.counts, self._prefill)
         )
         self._gpus = np.array([float(network.teams[t].gpus_per_instance) for t in self._prefill])
         self._gpus /= max(float((self._gpus * supply.most_instances[self._prefill]).sum()), 1.0)
@@ -264,7 +264,7 @@ class BinnedProgram:
         if self._pipes and supply.rates is not None:
             ceilings = np.array([pipe.ceiling for pipe in network.pipes])
             supply.constraints["egress"] = product(sent, self._served) <= times(
-                ceilings[self._pipes], supply.rates[self._pipes]
+                ceilings[self._pipes], picked(supply.rates, self._pipes)
             )
             usd = usd + product(supply.usd_per_unit_sent[self._pipes] @ sent, self._served)
             self._sent = supply.pipe_unit[self._pipes] / float(supply.pipe_unit.sum())
@@ -288,7 +288,7 @@ class BinnedProgram:
             rows += [pairs.index((way.stream, way.team))] * size
             columns += range(int(self._offsets[i]), int(self._offsets[i + 1]))
         of_pair = sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=(len(pairs), int(self._offsets[-1])))
-        counts = self._supply.counts[[team for _, team in pairs]]
+        counts = picked(self._supply.counts, [team for _, team in pairs])
         most = self._terms.most_scale * np.ones(len(pairs))
         return cast("cp.Constraint", product(of_pair, self._served) <= times(most, counts))
 

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import sparse
 
 from prfaas_opt.modelling import cp
-from prfaas_opt.planning.fleets.expressions import product, times
+from prfaas_opt.planning.fleets.expressions import picked, product, times
 from prfaas_opt.planning.fleets.program import Supply
 from prfaas_opt.planning.solver import run
 
@@ -55,7 +55,7 @@ class Relaxation:
         prefill = [t for t, team in enumerate(network.teams) if team.role == "prefill"]
         by_team = _sums([prefill.index(team) for _, team in teams], len(prefill))
         named["prefill"] = product(by_team, allotted[: len(teams)]) <= times(
-            supply.ceilings[prefill], supply.counts[prefill]
+            supply.ceilings[prefill], picked(supply.counts, prefill)
         )
         usd = supply.fixed_usd()
         first_site = len(teams) + len(pipes)
