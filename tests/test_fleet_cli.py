@@ -140,7 +140,11 @@ def test_the_text_of_a_plan(fleet: str) -> None:
 
 
 def test_the_text_of_a_plan_with_additions(sized: str) -> None:
-    given = ["--set", "clusters.us.gpus=32", "--set", "links.0.bandwidth=100Gbps"]
+    """With three lengths only, for it is planned two dozen times."""
+    three = (
+        "workload={input_tokens: {distribution: table, lengths: [2K, 20K, 90K], weights: [5, 3, 1]}, output_tokens: 1K}"
+    )
+    given = ["--set", "clusters.us.gpus=32", "--set", "links.0.bandwidth=100Gbps", "--set", three]
     mixed = ["--set", "clusters.pd-us={role: pd, hardware: {H20: {gpus: 56}, H200: {gpus: 8}}}"]
     text = " ".join(" ".join(check_text("plan", sized, *given, *mixed, "--sensitivity", "--mip-gap", "0.02")).split())
     assert "Planned anew with " in text
