@@ -10,7 +10,7 @@ plan: $(VENV)/installed  ## plan the paper's case study
 	@$(BIN)/prfaas-opt plan
 
 test: $(VENV)/developing  ## run all tests
-	$(BIN)/pytest --numprocesses auto
+	$(BIN)/pytest --numprocesses auto --dist worksteal
 
 check: $(VENV)/developing  ## lint, types, layers, and whether the docs show what the program prints
 	$(BIN)/ruff check .
