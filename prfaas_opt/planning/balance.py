@@ -25,6 +25,7 @@ _BALANCED = 1e-10
 """How much busier than the average limit one may be; the bound is flat there, and off by the square of that."""
 _MOST_STEPS, _MOST_CUTS = 25, 8
 _LEAST_RISE, _SHORTEST_CUT = 0.1, 0.05
+"""A step is cut where F rises by less than this share of what its slope promised, and to no less than this share."""
 _ROUNDING = 1e-13
 _KEPT = 0.1
 """The share of its weight that local prefill keeps in a step at least: without any, all would stay."""
@@ -150,7 +151,7 @@ class Balance:
         return step
 
     def _curvature(self, point: _Point) -> tuple[float, float, float]:
-        """By both weights: twice of the first, mixed, twice of the second; F falls below its tangents by half of it."""
+        """Of F, sign turned: by the first weight of the remote side, by both, and by the second."""
         costs, (instances, egress) = self._costs(point.weights), self._capacities
         first = mixed = second = 0.0
         for length, segment in self._routing.turns(point.offloaded):
@@ -160,9 +161,8 @@ class Balance:
             steepness = abs(costs.local * rises[0] - costs.remote * rises[1] - costs.link * rises[2])
             if steepness == 0:
                 continue
-            density = self._problem.lengths.moment(0.0, length * (1 - _NEAR), length * (1 + _NEAR)) / (
-                2 * _NEAR * length
-            )
+            near = _NEAR * length
+            density = self._problem.lengths.moment(0.0, length - near, length + near) / (2.0 * near)
             local = local_s / self._limit.usable_instances
             by_remote, by_link = local + remote_s / instances, local + sent_bytes / egress
             first += density / steepness * by_remote**2
