@@ -254,22 +254,18 @@ def encrypted_zip(path: Path) -> Path:
     return path
 
 
-def encrypted_ods(path: Path) -> Path:
+def encrypted_ods(path: Path, part: str = "content.xml") -> Path:
     """As LibreOffice saves with a password: parts that are noise, and a manifest that says so."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
         archive.writestr("META-INF/manifest.xml", "<manifest:manifest><manifest:encryption-data/></manifest:manifest>")
-        archive.writestr("content.xml", b"\xff\xfe\0noise")
+        archive.writestr(part, b"\xff\xfe\0noise")
     return path
 
 
 def encrypted_package_ods(path: Path) -> Path:
     """As newer ones do: all parts in one that is noise."""
-    with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
-        archive.writestr("META-INF/manifest.xml", "<manifest:manifest><manifest:encryption-data/></manifest:manifest>")
-        archive.writestr("encrypted-package", b"\xff\xfe\0noise")
-    return path
+    return encrypted_ods(path, "encrypted-package")
 
 
 def truncated(path: Path) -> Path:
