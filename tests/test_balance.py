@@ -126,8 +126,10 @@ def test_curvature_is_that_of_differences() -> None:
     assert near > 0.9 * turning
 
 
-def test_single_lengths_of_many_requests_are_left_to_the_other_method() -> None:
+def test_single_lengths_of_many_requests_are_left_to_the_other_method(monkeypatch: pytest.MonkeyPatch) -> None:
+    """At once: no routing is tried for them."""
     (case,) = cases(1, ("table",))
+    monkeypatch.setattr(Balance, "_at", lambda *_: pytest.fail("a routing was tried"))
     assert Balance(*case).costs(0.5, indifferent_price(case, 0.5)) is None
 
 
